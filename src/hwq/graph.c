@@ -203,61 +203,58 @@ struct hwq_tensor hwq_output(struct hwq_graph *g, int64_t rows, int64_t columns,
 
 /* ---- appending ---- */
 
-/* The operations that must end before the next one: the latest of each stream. */
-struct needs {
-    struct hwq_operation *of[AORTA_HWQ_MAX_STREAMS];
-};
-
-static void need(struct needs *needs, const struct hwq_operation *o) {
-    struct hwq_operation **latest = &needs->of[o->stream];
+/* The next operation of `stream` needs this one. */
+static void need(struct hwq_graph *g, int stream, const struct hwq_operation *o) {
+    struct hwq_operation **latest = &g->needs[stream][o->stream];
     if (!*latest || (*latest)->number < o->number) *latest = (struct hwq_operation *)o; /* it belongs to this graph */
 }
 
 static void access_memory(struct hwq_graph *g, const struct hwq_operation *o, const struct hwq_tensor *tensor,
-                          int output, struct needs *needs) {
+                          int output) {
     if (!tensor->memory) return;
     struct hwq_access *access = hwq_state(g, sizeof *access);
     if (!access) return;
     struct hwq_memory *memory = tensor->memory;
     *access = (struct hwq_access){o, tensor, output, memory->last, memory->last_write};
     for (const struct hwq_access *a = hwq_access_of(access->before, g); a; a = hwq_access_of(a->before, g))
-        if (a->operation->stream != o->stream && hwq_conflict(a, access)) need(needs, a->operation);
+        if (a->operation->stream != o->stream && hwq_conflict(a, access)) need(g, o->stream, a->operation);
     memory->last = access;
     if (output >= 0) memory->last_write = access;
 }
 
 /* A group of ranks runs one operation at a time. */
-static void access_group(struct hwq_graph *g, struct hwq_operation *o, struct needs *needs) {
+static void access_group(struct hwq_graph *g, struct hwq_operation *o) {
     struct hwq_memory *group = g->memories;
     while (group && group->group != o->comm) group = group->next;
     if (!group) group = add_memory(g, &(struct hwq_memory){.name = "the group of ranks", .group = o->comm});
     o->group = (struct hwq_tensor){group, AORTA_U8, 1, 0, 1, 1, 1, 1, 1, false};
-    access_memory(g, o, &o->group, 0, needs);
+    access_memory(g, o, &o->group, 0);
 }
 
-static void add_wait(struct hwq_graph *g, struct hwq_wait **list, struct hwq_operation *operation) {
+static void add_wait(struct hwq_graph *g, struct hwq_operation *o, struct hwq_operation *operation) {
     struct hwq_wait *wait = hwq_state(g, sizeof *wait);
     if (!wait) return;
-    *wait = (struct hwq_wait){operation, *list};
-    *list = wait;
+    *wait = (struct hwq_wait){operation, o->waits};
+    o->waits = wait;
     if (!operation->done) hwq_fail(g, aorta_own_event(&g->hwq->owned, &operation->done));
 }
 
 /* The latest first: a wait for it often covers the earlier ones. */
-static void order(struct hwq_graph *g, struct hwq_operation *o, struct needs *needs) {
+static void order(struct hwq_graph *g, struct hwq_operation *o) {
     int64_t *known = g->known[o->stream];
     for (;;) {
         struct hwq_operation *latest = NULL;
         for (int s = 0; s < g->hwq->stream_count; s++) {
-            struct hwq_operation *other = needs->of[s];
+            struct hwq_operation *other = g->needs[o->stream][s];
             if (!other || other->clock[s] <= known[s]) continue;
             if (!latest || latest->number < other->number) latest = other;
         }
-        if (!latest) return;
-        add_wait(g, &o->waits, latest);
+        if (!latest) break;
+        add_wait(g, o, latest);
         for (int s = 0; s < g->hwq->stream_count; s++)
             if (latest->clock[s] > known[s]) known[s] = latest->clock[s];
     }
+    memset(g->needs[o->stream], 0, sizeof g->needs[o->stream]);
 }
 
 static void add_launch(struct hwq_graph *g, struct hwq_operation *o) {
@@ -273,7 +270,6 @@ static void add_launch(struct hwq_graph *g, struct hwq_operation *o) {
 
 struct hwq_operation *hwq_append(struct hwq_graph *g, const struct hwq_operation *operation, const void *shape,
                                  size_t bytes) {
-    struct needs needs = {{0}};
     struct hwq_operation *o = hwq_state(g, sizeof *o);
     void *copy = bytes ? hwq_state(g, bytes) : NULL;
     if (g->status) return NULL;
@@ -283,18 +279,15 @@ struct hwq_operation *hwq_append(struct hwq_graph *g, const struct hwq_operation
     o->done = NULL;
     o->waits = NULL;
     o->next = NULL;
-    const int s = o->stream;
     o->number = g->last ? g->last->number + 1 : 1;
     o->region = g->region;
-    for (int i = 0; i < HWQ_MOST_IN; i++) access_memory(g, o, &o->in[i], -1, &needs);
-    for (int i = 0; i < HWQ_MOST_OUT; i++) access_memory(g, o, &o->out[i], i, &needs);
-    if (o->comm) access_group(g, o, &needs);
-    for (struct hwq_wait *wait = g->ordered[s]; wait; wait = wait->next) need(&needs, wait->operation);
-    g->ordered[s] = NULL;
-    order(g, o, &needs);
+    for (int i = 0; i < HWQ_MOST_IN; i++) access_memory(g, o, &o->in[i], -1);
+    for (int i = 0; i < HWQ_MOST_OUT; i++) access_memory(g, o, &o->out[i], i);
+    if (o->comm) access_group(g, o);
+    order(g, o);
     add_launch(g, o);
     *(g->last ? &g->last->next : &g->first) = o;
-    g->last = g->last_on[s] = o;
+    g->last = g->last_on[o->stream] = o;
     return o;
 }
 
@@ -315,12 +308,7 @@ struct hwq_operation *hwq_append_kernel(struct hwq_graph *g, const struct hwq_op
 }
 
 void hwq_after(struct hwq_graph *g, int stream, int before) {
-    struct hwq_operation *o = g->last_on[before];
-    if (g->status || stream == before || !o) return;
-    struct hwq_wait *wait = hwq_state(g, sizeof *wait);
-    if (!wait) return;
-    *wait = (struct hwq_wait){o, g->ordered[stream]};
-    g->ordered[stream] = wait;
+    if (stream != before && g->last_on[before]) need(g, stream, g->last_on[before]);
 }
 
 void hwq_again(struct hwq_graph *g, struct hwq_operation *operation) {

@@ -116,8 +116,9 @@ struct hwq_graph {
     size_t launch_count, launch_capacity;
     struct hwq_owned *owned;
     int64_t known[AORTA_HWQ_MAX_STREAMS]
-                 [AORTA_HWQ_MAX_STREAMS];            /* operations that end before the next one of a stream begins */
-    struct hwq_wait *ordered[AORTA_HWQ_MAX_STREAMS]; /* by hwq_after, for the next operation */
+                 [AORTA_HWQ_MAX_STREAMS]; /* operations that end before the next one of a stream begins */
+    /* The operations that must end before the next one of a stream: the latest of each stream. */
+    struct hwq_operation *needs[AORTA_HWQ_MAX_STREAMS][AORTA_HWQ_MAX_STREAMS];
     struct hwq_step *steps;
     size_t step_count, step_capacity;
     struct aorta_hwq_prepared **prepared; /* of all steps that launch */

@@ -14,7 +14,6 @@
 #include "hwq/iterations.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- views ---- */
@@ -201,9 +200,10 @@ struct hwq_checker {
     struct hwq_graph *g;
     struct aorta_hwq_check *check;
     aorta_status status;
-    int64_t spent, limit; /* elements read for an output, and what it may read */
-    int64_t share, rest;  /* of EVENLY; remaining of MORE */
-    bool fetching;        /* before the iteration */
+    int64_t spent, limit;           /* elements read for an output, and what it may read */
+    int64_t share, rest;            /* of EVENLY; remaining of MORE */
+    bool fetching;                  /* before the iteration */
+    struct aorta_arena pages, made; /* copies of memory; elements of operations */
 };
 
 struct hwq_value hwq_unknown(void) {
@@ -235,16 +235,18 @@ static void fail(struct hwq_checker *c, aorta_status status) {
     c->status = aorta_status_join(c->status, status);
 }
 
+static void *take(struct hwq_checker *c, struct aorta_arena *arena, size_t bytes) {
+    void *memory = c->status ? NULL : aorta_arena_alloc(arena, bytes);
+    if (!memory && !c->status) c->status = AORTA_ERROR(AORTA_MEMORY, "no host memory to verify");
+    return memory;
+}
+
 static void *fetch_page(struct hwq_checker *c, struct hwq_memory *memory, size_t index) {
     const size_t bytes = memory->bytes - index * PAGE < PAGE ? memory->bytes - index * PAGE : PAGE;
-    void *page = c->status ? NULL : malloc(bytes);
-    if (!page) {
-        fail(c, AORTA_ERROR(AORTA_MEMORY, "no host memory to verify"));
-        return NULL;
-    }
-    if (memory->pinned)
+    void *page = take(c, &c->pages, bytes);
+    if (page && memory->pinned)
         memcpy(page, memory->address + index * PAGE, bytes);
-    else
+    else if (page)
         fail(c, aorta_hwq_transfer(c->g->hwq, page, memory->address + index * PAGE, bytes));
     return page;
 }
@@ -252,21 +254,10 @@ static void *fetch_page(struct hwq_checker *c, struct hwq_memory *memory, size_t
 /* NULL: this page was not fetched when it could be. */
 static const char *page_of(struct hwq_checker *c, struct hwq_memory *memory, int when, size_t index) {
     void ***pages = &memory->pages[when];
-    if (!*pages) *pages = calloc(memory->bytes / PAGE + 1, sizeof **pages);
-    if (!*pages) {
-        fail(c, AORTA_ERROR(AORTA_MEMORY, "no host memory to verify"));
-        return NULL;
-    }
+    if (!*pages) *pages = take(c, &c->pages, (memory->bytes / PAGE + 1) * sizeof **pages);
+    if (!*pages) return NULL;
     if (!(*pages)[index] && c->fetching == (when == BEFORE)) (*pages)[index] = fetch_page(c, memory, index);
     return (*pages)[index];
-}
-
-static void free_pages(struct hwq_memory *memory) {
-    for (int when = BEFORE; when <= AFTER; when++) {
-        for (size_t i = 0; memory->pages[when] && i <= memory->bytes / PAGE; i++) free(memory->pages[when][i]);
-        free(memory->pages[when]);
-        memory->pages[when] = NULL;
-    }
 }
 
 static double read_element(const char *at, const struct hwq_tensor *t) {
@@ -315,11 +306,8 @@ static struct hwq_value made(struct hwq_checker *c, const struct hwq_access *wri
     const struct hwq_tensor *t = writer->tensor;
     if (o->kind->moves) return o->kind->element(&(struct hwq_element){c, o, writer->output, row, column});
     struct hwq_value **memo = &o->made[writer->output];
-    if (!*memo) *memo = calloc((size_t)(t->rows * t->columns), sizeof **memo); /* allowed 0: not yet */
-    if (!*memo) {
-        fail(c, AORTA_ERROR(AORTA_MEMORY, "no host memory to verify"));
-        return hwq_unknown();
-    }
+    if (!*memo) *memo = take(c, &c->made, (size_t)(t->rows * t->columns) * sizeof **memo); /* allowed 0: not yet */
+    if (!*memo) return hwq_unknown();
     struct hwq_value *value = &(*memo)[row * t->columns + column];
     if (value->allowed > 0.0) return *value;
     const struct hwq_value computed = o->kind->element(&(struct hwq_element){c, o, writer->output, row, column});
@@ -440,12 +428,9 @@ static aorta_status compare_all(struct hwq_checker *c) {
     return c->status;
 }
 
-static void forget(struct hwq_graph *g) {
-    for (struct hwq_operation *o = g->first; o; o = o->next)
-        for (int i = 0; i < HWQ_MOST_OUT; i++) {
-            free(o->made[i]);
-            o->made[i] = NULL;
-        }
+static void forget(struct hwq_checker *c) {
+    for (struct hwq_operation *o = c->g->first; o; o = o->next) memset(o->made, 0, sizeof o->made);
+    aorta_arena_free(&c->made);
 }
 
 /* 64-bit integers are ids of rows that kernels read, so they become 0, a valid id. */
@@ -470,11 +455,12 @@ aorta_status hwq_graph_verify(struct hwq_graph *g, struct aorta_hwq_check *check
     find_overwritten(g);
     aorta_status status = compare_all(&c);
     c.fetching = false;
-    forget(g);
+    forget(&c);
     if (!status) status = spoil_results(g);
     if (!status) status = iterate(g);
     if (!status) status = compare_all(&c);
-    forget(g);
-    for (struct hwq_memory *m = g->memories; m; m = m->next) free_pages(m);
+    forget(&c);
+    for (struct hwq_memory *m = g->memories; m; m = m->next) memset(m->pages, 0, sizeof m->pages);
+    aorta_arena_free(&c.pages);
     return status;
 }
