@@ -186,10 +186,9 @@ static aorta_status read_rank(struct reader *reader) {
     if (errno || value >= reader->world_size)
         return AORTA_ERROR(AORTA_USAGE, "--process-groups \"%s\": there is no rank %ld; this job has ranks 0 to %d",
                            reader->text, value, reader->world_size - 1);
-    for (int i = list->first[list->groups]; i < *end_of_group; i++)
-        if (list->ranks[i] == value)
-            return AORTA_ERROR(AORTA_USAGE, "--process-groups \"%s\": rank %ld is listed twice in one group",
-                               reader->text, value);
+    if (aorta_hwq_group_has(list, list->groups, (int)value))
+        return AORTA_ERROR(AORTA_USAGE, "--process-groups \"%s\": rank %ld is listed twice in one group", reader->text,
+                           value);
     if (*end_of_group == AORTA_HWQ_MOST_MEMBERS) return wrong(reader, "more than 4096 ranks are listed");
     list->ranks[(*end_of_group)++] = (int)value;
     reader->at = end;

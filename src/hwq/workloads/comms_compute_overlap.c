@@ -157,16 +157,13 @@ struct call {
 
 static aorta_status run_collective(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct call *call = o->shape;
-    const enum aorta_dtype dtype = o->in[0].dtype;
-    const void *send = hwq_at_device(o->in[0]);
-    void *receive = hwq_at_device(o->out[0]);
-    const size_t count = call->group->count;
-    if (call->collective == AORTA_ALL_REDUCE)
-        return aorta_all_reduce(o->comm, stream, send, receive, count, dtype, AORTA_SUM);
-    if (call->collective == AORTA_REDUCE_SCATTER)
-        return aorta_reduce_scatter(o->comm, stream, send, receive, count, dtype, AORTA_SUM);
-    if (call->collective == AORTA_ALL_GATHER) return aorta_all_gather(o->comm, stream, send, receive, count, dtype);
-    return aorta_all_to_all(o->comm, stream, send, receive, count, dtype);
+    const struct aorta_comm_call args = {
+        .kind = (enum aorta_collective)call->collective,
+        .dtype = o->in[0].dtype,
+        .reduction = AORTA_SUM,
+        .piece_count = 1,
+        .pieces = {{hwq_at_device(o->in[0]), hwq_at_device(o->out[0]), call->group->count}}};
+    return aorta_collective(o->comm, stream, &args);
 }
 
 /* One value that a member of the group sends, before rounding: all ranks' inputs are known. */

@@ -24,18 +24,11 @@ struct pair {
     struct hwq_layer first, second;
 };
 
-/* The host's side of a layer: all pinned, `count` floats each. */
-struct host_state {
-    float *parameters, *gradients, *m, *v;
-    int64_t count;
+struct layer {
+    struct hwq_tensor parameters, gradients, m, v; /* the host's: pinned, `count` floats each */
+    struct hwq_tensor x, hidden, y;                /* [batch, width] */
     struct aorta_step_state step;
     struct aorta_hwq_thread_pool *pool;
-};
-
-struct layer {
-    struct host_state host;
-    struct hwq_tensor parameters, gradients, m, v; /* the host's */
-    struct hwq_tensor x, hidden, y;                /* [batch, width] */
 };
 
 struct state {
@@ -54,33 +47,33 @@ static const char *const roles[] = {"compute", "parameters to the device", "grad
 /* ---- the optimizer, on the host ---- */
 
 static void optimize_piece(void *user, int64_t first, int64_t count) {
-    const struct host_state *h = user;
+    const struct layer *layer = user;
     const struct aorta_adamw_args args = {
         .count = count,
         .beta1 = beta1,
         .beta2 = beta2,
         .eps = epsilon,
         .weight_decay = decay,
-        .state = &h->step,
-        .parameter = h->parameters + first,
-        .gradient = h->gradients + first,
-        .m = h->m + first,
-        .v = h->v + first,
+        .state = &layer->step,
+        .parameter = hwq_floats(layer->parameters) + first,
+        .gradient = hwq_floats(layer->gradients) + first,
+        .m = hwq_floats(layer->m) + first,
+        .v = hwq_floats(layer->v) + first,
     };
     aorta_status_free(aorta_cpu_ops()->adamw(&args)); /* it cannot fail */
 }
 
 /* A call in stream order cannot queue operations of src/ops, so it calls their loops. */
 static void optimize(void *user) {
-    struct host_state *h = user;
-    const double t = (double)++h->step.updates;
-    h->step.bias_correction1 = (float)(1.0 - pow((double)beta1, t));
-    h->step.bias_correction2 = (float)(1.0 - pow((double)beta2, t));
-    aorta_hwq_thread_pool_run(h->pool, optimize_piece, h, h->count);
+    struct layer *layer = user;
+    const double t = (double)++layer->step.updates;
+    layer->step.bias_correction1 = (float)(1.0 - pow((double)beta1, t));
+    layer->step.bias_correction2 = (float)(1.0 - pow((double)beta2, t));
+    aorta_hwq_thread_pool_run(layer->pool, optimize_piece, layer, layer->parameters.columns);
 }
 
 static aorta_status run_adamw(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_host_call(stream, optimize, *(struct host_state *const *)o->shape);
+    return aorta_host_call(stream, optimize, *(struct layer *const *)o->shape);
 }
 
 enum { PARAMETERS, M, V, GRADIENTS }; /* outputs, and inputs */
@@ -89,8 +82,8 @@ enum { PARAMETERS, M, V, GRADIENTS }; /* outputs, and inputs */
  * error. */
 static struct hwq_value adamw_element(const struct hwq_element *e) {
     const int64_t row = e->row, column = e->column;
-    const struct host_state *h = *(struct host_state *const *)e->o->shape;
-    const double b1 = (double)beta1, b2 = (double)beta2, lr = (double)rate, t = (double)h->step.updates;
+    const struct layer *layer = *(struct layer *const *)e->o->shape;
+    const double b1 = (double)beta1, b2 = (double)beta2, lr = (double)rate, t = (double)layer->step.updates;
     const double before = hwq_at(e, PARAMETERS, row, column).value, g = hwq_at(e, GRADIENTS, row, column).value;
     const double old_m = b1 * hwq_at(e, M, row, column).value, old_v = b2 * hwq_at(e, V, row, column).value;
     const double m = old_m + (1.0 - b1) * g, v = old_v + (1.0 - b2) * g * g;
@@ -113,15 +106,10 @@ static void make_layer(struct hwq_graph *g, struct state *state, int64_t l) {
     layer->m = hwq_pinned(g, AORTA_F32, 1, state->count, false, "m");
     layer->v = hwq_pinned(g, AORTA_F32, 1, state->count, false, "v");
     if (g->status) return;
-    layer->host = (struct host_state){.parameters = hwq_floats(layer->parameters),
-                                      .gradients = hwq_floats(layer->gradients),
-                                      .m = hwq_floats(layer->m),
-                                      .v = hwq_floats(layer->v),
-                                      .count = state->count,
-                                      .step = {.lr = rate, .finite = 1, .grad_factor = 1.0f},
-                                      .pool = state->pool};
+    layer->step = (struct aorta_step_state){.lr = rate, .finite = 1, .grad_factor = 1.0f};
+    layer->pool = state->pool;
     hwq_fail(g, aorta_hwq_values(g->hwq, 10 * (uint64_t)(l + 1), 0, state->count, 1.0f / sqrtf((float)o->width),
-                                 layer->host.parameters));
+                                 hwq_floats(layer->parameters)));
 }
 
 static void end_pool(void *pool) {
@@ -177,13 +165,12 @@ static struct hwq_tensor backward(struct hwq_graph *g, const struct state *state
 
 static void update(struct hwq_graph *g, struct state *state, int64_t l) {
     struct layer *layer = &state->layers[l];
-    struct host_state *host = &layer->host;
     hwq_copy(hwq_into(g, layer->gradients), hwq_stream(g, OFFLOAD, ROLES, l), state->gradients[l % 2]);
     const struct hwq_operation o = {.kind = &adamw,
                                     .stream = hwq_stream(g, OPTIMIZE, ROLES, l),
                                     .in = {layer->parameters, layer->m, layer->v, layer->gradients},
                                     .out = {layer->parameters, layer->m, layer->v}};
-    hwq_append(g, &o, &host, sizeof host);
+    hwq_append(g, &o, &layer, sizeof layer);
 }
 
 static void build(struct hwq_graph *g) {
@@ -212,7 +199,7 @@ static void build(struct hwq_graph *g) {
 static aorta_status start(struct hwq_graph *g) {
     struct state *state = g->state;
     state->spent_ns = aorta_hwq_thread_pool_busy_ns(state->pool);
-    state->updates = state->layers[0].host.step.updates;
+    state->updates = state->layers[0].step.updates;
     return NULL;
 }
 
@@ -220,7 +207,7 @@ static aorta_status start(struct hwq_graph *g) {
 static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result) {
     const struct state *state = g->state;
     const struct options *o = g->options;
-    const double iterations = (double)(state->layers[0].host.step.updates - state->updates);
+    const double iterations = (double)(state->layers[0].step.updates - state->updates);
     const double ms = (double)(aorta_hwq_thread_pool_busy_ns(state->pool) - state->spent_ns) * 1e-6 / iterations;
     const double gigabytes = 7.0 * sizeof(float) * (double)(o->layers * state->count) * 1e-9;
     const char *const reason = "no iteration was measured";
