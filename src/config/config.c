@@ -10,13 +10,13 @@
 
 enum { ERRORS_SHOWN = 10, LARGEST_FILE = 1 << 20 };
 
-/* One pass over a document: of the file, or of an override's value. */
+/* One pass over the documents: the file, and the overrides' values. */
 struct pass {
     struct aorta_config *config;
-    yaml_document_t *document;
+    yaml_document_t *document; /* the current one */
     const char *override;      /* NULL: the file */
-    struct aorta_text *errors; /* one line each */
-    int *error_count;
+    struct aorta_text errors;  /* one line each */
+    int error_count;
 };
 
 /* ---- finding rows ---- */
@@ -66,17 +66,26 @@ static int line_of(const yaml_node_t *node) {
 
 /* Starts a line "PLACE: KEY: "; false when enough have been reported. */
 static bool begin_error(struct pass *pass, const yaml_node_t *node, const char *key) {
-    if (++*pass->error_count > ERRORS_SHOWN) return false;
-    if (pass->errors->length) aorta_text_puts(pass->errors, "\n");
-    place_of(pass->config, line_of(node), pass->override, pass->errors);
-    aorta_text_puts(pass->errors, ": ");
-    if (key) aorta_text_shortened(pass->errors, key);
-    if (key) aorta_text_puts(pass->errors, ": ");
+    if (++pass->error_count > ERRORS_SHOWN) return false;
+    if (pass->errors.length) aorta_text_puts(&pass->errors, "\n");
+    place_of(pass->config, line_of(node), pass->override, &pass->errors);
+    aorta_text_puts(&pass->errors, ": ");
+    if (key) aorta_text_shortened(&pass->errors, key);
+    if (key) aorta_text_puts(&pass->errors, ": ");
+    return true;
+}
+
+/* The same, with what was found, and what was expected instead. */
+static bool begin_wrong(struct pass *pass, const yaml_node_t *node, const char *key, const char *expected) {
+    if (!begin_error(pass, node, key)) return false;
+    aorta_text_puts(&pass->errors, "found ");
+    aorta_yaml_describe(pass->document, node, &pass->errors);
+    aorta_text_printf(&pass->errors, "; expected %s", expected);
     return true;
 }
 
 static bool enough(const struct pass *pass) {
-    return pass->config->arena.failed || *pass->error_count > ERRORS_SHOWN;
+    return pass->config->arena.failed || pass->error_count > ERRORS_SHOWN;
 }
 
 /* The names that may stand in a section ("" is the top), once each: "training: epochs, batch_size". */
@@ -132,14 +141,14 @@ static void report_unknown(struct pass *pass, const char *path, const yaml_node_
     for (size_t i = 0; i < table->absent_count; i++) {
         const char *prefix = table->absent[i].prefix;
         if (strcmp(path, prefix) != 0 && !is_below(path, prefix, strlen(prefix))) continue;
-        if (begin_error(pass, key, path)) aorta_text_puts(pass->errors, table->absent[i].reason);
+        if (begin_error(pass, key, path)) aorta_text_puts(&pass->errors, table->absent[i].reason);
         return;
     }
     if (!begin_error(pass, key, path)) return;
-    aorta_text_puts(pass->errors, "unknown key");
+    aorta_text_puts(&pass->errors, "unknown key");
     const char *nearest = value->type == YAML_MAPPING_NODE ? nearest_section(pass, path) : suggest(table, path);
     if (nearest) {
-        aorta_text_printf(pass->errors, "; did you mean %s?", nearest);
+        aorta_text_printf(&pass->errors, "; did you mean %s?", nearest);
         return;
     }
     char section[64] = "";
@@ -147,25 +156,22 @@ static void report_unknown(struct pass *pass, const char *path, const yaml_node_
     if (dot && (size_t)(dot - path) < sizeof section) memcpy(section, path, (size_t)(dot - path));
     if (!is_section(table, section)) *section = '\0';
     if (*section)
-        aorta_text_printf(pass->errors, "; the keys of %s are ", section);
+        aorta_text_printf(&pass->errors, "; the keys of %s are ", section);
     else
-        aorta_text_puts(pass->errors, "; the sections are ");
-    list_names(table, section, pass->errors);
+        aorta_text_puts(&pass->errors, "; the sections are ");
+    list_names(table, section, &pass->errors);
 }
 
 static void report_wrong(struct pass *pass, const struct aorta_option *row, const yaml_node_t *value) {
-    if (!begin_error(pass, value, row->key)) return;
-    aorta_text_puts(pass->errors, "found ");
-    aorta_yaml_describe(pass->document, value, pass->errors);
-    aorta_text_puts(pass->errors, "; expected ");
-    aorta_option_describe(row, pass->errors);
+    if (!begin_wrong(pass, value, row->key, "")) return;
+    aorta_option_describe(row, &pass->errors);
     const char *nearest = row->choices && value->type == YAML_SCALAR_NODE
                               ? aorta_option_nearest_choice(row, (const char *)value->data.scalar.value)
                               : NULL;
     if (nearest)
-        aorta_text_printf(pass->errors, "; did you mean %s?", nearest);
+        aorta_text_printf(&pass->errors, "; did you mean %s?", nearest);
     else
-        aorta_text_printf(pass->errors, " (default: %s)", row->fallback);
+        aorta_text_printf(&pass->errors, " (default: %s)", row->fallback);
 }
 
 /* ---- walking ---- */
@@ -194,7 +200,7 @@ static void apply_row(struct pass *pass, const struct aorta_option *row, const y
     size_t index = (size_t)(row - config->table->rows);
     if (!pass->override && config->origins[index].kind == AORTA_FROM_FILE) {
         if (!begin_error(pass, key, row->key)) return;
-        aorta_text_printf(pass->errors, "given twice, first on line %d; remove one of them",
+        aorta_text_printf(&pass->errors, "given twice, first on line %d; remove one of them",
                           config->origins[index].line);
         return;
     }
@@ -220,9 +226,9 @@ static bool is_repeated(struct pass *pass, const yaml_node_t *mapping, const yam
             strcmp((const char *)other->data.scalar.value, (const char *)key->data.scalar.value) != 0)
             continue;
         if (begin_error(pass, key, path)) {
-            aorta_text_puts(pass->errors, "given twice");
-            if (!pass->override) aorta_text_printf(pass->errors, ", first on line %d", line_of(other));
-            aorta_text_puts(pass->errors, "; remove one of them");
+            aorta_text_puts(&pass->errors, "given twice");
+            if (!pass->override) aorta_text_printf(&pass->errors, ", first on line %d", line_of(other));
+            aorta_text_puts(&pass->errors, "; remove one of them");
         }
         return true;
     }
@@ -236,8 +242,8 @@ static void walk(struct pass *pass, const char *prefix, const yaml_node_t *mappi
         if (key->type != YAML_SCALAR_NODE || !*key->data.scalar.value ||
             strlen((const char *)key->data.scalar.value) != key->data.scalar.length) {
             if (!begin_error(pass, key, *prefix ? prefix : NULL)) return;
-            aorta_text_puts(pass->errors, "a key must be a name, found ");
-            aorta_yaml_describe(pass->document, key, pass->errors);
+            aorta_text_puts(&pass->errors, "a key must be a name, found ");
+            aorta_yaml_describe(pass->document, key, &pass->errors);
             continue;
         }
         const char *path =
@@ -266,15 +272,11 @@ static void apply(struct pass *pass, const char *path, const yaml_node_t *key, c
         report_unknown(pass, path, key, value);
         return;
     }
-    if (value->type == YAML_MAPPING_NODE) {
+    if (value->type == YAML_MAPPING_NODE)
         walk(pass, path, value);
-    } else if (!is_plain_null(value) &&
-               begin_error(pass, value, path)) { /* all keys of a section may be commented out */
-        aorta_text_puts(pass->errors, "found ");
-        aorta_yaml_describe(pass->document, value, pass->errors);
-        aorta_text_puts(pass->errors, "; expected a section with the keys ");
-        list_names(table, path, pass->errors);
-    }
+    else if (!is_plain_null(value) && /* all keys of a section may be commented out */
+             begin_wrong(pass, value, path, "a section with the keys "))
+        list_names(table, path, &pass->errors);
 }
 
 /* ---- sources ---- */
@@ -282,32 +284,27 @@ static void apply(struct pass *pass, const char *path, const yaml_node_t *key, c
 static void read_document(struct pass *pass) {
     const yaml_node_t *root = yaml_document_get_root_node(pass->document);
     if (!root || is_plain_null(root)) return; /* an empty file: defaults */
-    if (root->type == YAML_MAPPING_NODE) {
+    if (root->type == YAML_MAPPING_NODE)
         walk(pass, "", root);
-    } else if (begin_error(pass, root, NULL)) {
-        aorta_text_puts(pass->errors, "found ");
-        aorta_yaml_describe(pass->document, root, pass->errors);
-        aorta_text_puts(pass->errors, "; expected the sections ");
-        list_names(pass->config->table, "", pass->errors);
-    }
+    else if (begin_wrong(pass, root, NULL, "the sections "))
+        list_names(pass->config->table, "", &pass->errors);
 }
 
-static aorta_status parse_file(struct aorta_config *config, const char *bytes, size_t length, struct aorta_text *errors,
-                               int *error_count) {
-    const char *path = config->path, *suffix = strrchr(path, '.');
+static aorta_status parse_file(struct pass *pass, const char *bytes, size_t length) {
+    const char *path = pass->config->path, *suffix = strrchr(path, '.');
     if (suffix && strcasecmp(suffix, ".json") == 0) AORTA_TRY(aorta_json_check(bytes, length, path));
     yaml_document_t document;
     AORTA_TRY(aorta_yaml_load(bytes, length, path, true, &document));
-    struct pass pass = {.config = config, .document = &document, .errors = errors, .error_count = error_count};
-    read_document(&pass);
+    pass->document = &document;
+    read_document(pass);
     yaml_document_delete(&document);
     return NULL;
 }
 
-static aorta_status read_file(struct aorta_config *config, struct aorta_text *errors, int *error_count) {
+static aorta_status read_file(struct pass *pass) {
     char *bytes;
     size_t length;
-    aorta_status status = aorta_file_read_small(config->path, LARGEST_FILE, &bytes, &length);
+    aorta_status status = aorta_file_read_small(pass->config->path, LARGEST_FILE, &bytes, &length);
     if (status) {
         if (aorta_status_code(status) != AORTA_IO) return status;
         aorta_status wrong = AORTA_ERROR(AORTA_CONFIG, "%s; give the path of a configuration in YAML or JSON",
@@ -315,13 +312,13 @@ static aorta_status read_file(struct aorta_config *config, struct aorta_text *er
         aorta_status_free(status);
         return wrong;
     }
-    status = parse_file(config, bytes, length, errors, error_count);
+    status = parse_file(pass, bytes, length);
     free(bytes);
     return status;
 }
 
-static aorta_status read_override(struct aorta_config *config, const char *override, struct aorta_text *errors,
-                                  int *error_count) {
+static aorta_status read_override(struct pass *pass, const char *override) {
+    struct aorta_config *config = pass->config;
     const char *equals = strchr(override, '=');
     char *text = aorta_arena_strdup(&config->arena, override); /* outlives the command line */
     if (!equals || equals == override) {
@@ -334,33 +331,33 @@ static aorta_status read_override(struct aorta_config *config, const char *overr
     yaml_document_t document;
     const char *value = equals + 1 + strspn(equals + 1, " ");
     AORTA_TRY(aorta_yaml_load(*value ? value : "null", *value ? strlen(value) : 4, place, false, &document));
-    struct pass pass = {
-        .config = config, .document = &document, .override = text, .errors = errors, .error_count = error_count};
     const yaml_node_t *root = yaml_document_get_root_node(&document);
-    if (root) apply(&pass, path, root, root);
+    pass->document = &document;
+    pass->override = text;
+    if (root) apply(pass, path, root, root);
     yaml_document_delete(&document);
     if (root) return NULL;
     /* Nothing but a comment. */
     return AORTA_ERROR(AORTA_CONFIG, "%s: there is no value after \"=\"; put it in quotes", place);
 }
 
-static aorta_status report(const struct aorta_config *config, const struct aorta_text *errors, int count) {
-    AORTA_TRY(aorta_arena_check(&config->arena, "the configuration"));
-    AORTA_TRY(aorta_text_check(errors));
+static aorta_status report(const struct pass *pass) {
+    const int count = pass->error_count;
+    AORTA_TRY(aorta_arena_check(&pass->config->arena, "the configuration"));
+    AORTA_TRY(aorta_text_check(&pass->errors));
     if (count == 0) return NULL;
-    if (count == 1) return AORTA_ERROR(AORTA_CONFIG, "%s", errors->data);
-    if (count <= ERRORS_SHOWN) return AORTA_ERROR(AORTA_CONFIG, "%d errors:\n%s", count, errors->data);
-    return AORTA_ERROR(AORTA_CONFIG, "more than %d errors; the first are:\n%s", ERRORS_SHOWN, errors->data);
+    if (count == 1) return AORTA_ERROR(AORTA_CONFIG, "%s", pass->errors.data);
+    if (count <= ERRORS_SHOWN) return AORTA_ERROR(AORTA_CONFIG, "%d errors:\n%s", count, pass->errors.data);
+    return AORTA_ERROR(AORTA_CONFIG, "more than %d errors; the first are:\n%s", ERRORS_SHOWN, pass->errors.data);
 }
 
-static aorta_status fill(struct aorta_config *config, const char *const *overrides, size_t override_count,
-                         struct aorta_text *errors) {
-    int error_count = 0;
+static aorta_status fill(struct pass *pass, const char *const *overrides, size_t override_count) {
+    struct aorta_config *config = pass->config;
     for (size_t i = 0; i < config->table->count; i++)
         AORTA_TRY(aorta_option_store_default(&config->table->rows[i], config->values, &config->arena));
-    if (config->path) AORTA_TRY(read_file(config, errors, &error_count));
-    for (size_t i = 0; i < override_count; i++) AORTA_TRY(read_override(config, overrides[i], errors, &error_count));
-    return report(config, errors, error_count);
+    if (config->path) AORTA_TRY(read_file(pass));
+    for (size_t i = 0; i < override_count; i++) AORTA_TRY(read_override(pass, overrides[i]));
+    return report(pass);
 }
 
 aorta_status aorta_config_load(const struct aorta_option_table *table, const char *path, const char *const *overrides,
@@ -369,10 +366,10 @@ aorta_status aorta_config_load(const struct aorta_option_table *table, const cha
     config->origins = aorta_arena_alloc(&config->arena, table->count * sizeof *config->origins);
     config->ignored = aorta_arena_alloc(&config->arena, (table->ignored_count + 1) * sizeof *config->ignored);
     config->path = path ? aorta_arena_strdup(&config->arena, path) : NULL;
-    struct aorta_text errors = {0};
+    struct pass pass = {.config = config};
     aorta_status status = aorta_arena_check(&config->arena, "the configuration");
-    if (!status) status = fill(config, overrides, override_count, &errors);
-    aorta_text_free(&errors);
+    if (!status) status = fill(&pass, overrides, override_count);
+    aorta_text_free(&pass.errors);
     if (status) aorta_config_free(config);
     return status;
 }

@@ -300,48 +300,29 @@ void aorta_option_list_choices(const struct aorta_option *option, const char *wo
     }
 }
 
-static void describe_number(const struct aorta_option *option, const char *noun, struct aorta_text *text) {
-    aorta_text_puts(text, noun);
-    describe_limits(option->limits, text);
-}
-
 static void describe_type(const struct aorta_option *option, struct aorta_text *text) {
+    static const struct {
+        const char *before, *after; /* the limits, of numbers */
+    } types[AORTA_OPTION_TYPE_COUNT] = {
+        [AORTA_OPTION_BOOL] = {"true or false", ""},
+        [AORTA_OPTION_INT] = {"an integer", ""},
+        [AORTA_OPTION_DOUBLE] = {"a number", ""},
+        [AORTA_OPTION_STRING] = {"text", ""},
+        [AORTA_OPTION_DOUBLES_2] = {"a list of two numbers", ", as in "},
+        [AORTA_OPTION_INT_LIST] = {"an integer", " or a list of such, as in [0, 10]"},
+        [AORTA_OPTION_STRING_LIST] = {"text or a list of texts", ""},
+        [AORTA_OPTION_TREE] = {"a list", ""},
+        [AORTA_OPTION_MAP] = {"a map", ""},
+    };
     if (option->choices) {
         aorta_text_puts(text, "one of ");
         aorta_option_list_choices(option, "or", "", text);
         return;
     }
-    switch (option->type) {
-    case AORTA_OPTION_BOOL:
-        aorta_text_puts(text, "true or false");
-        return;
-    case AORTA_OPTION_INT:
-        describe_number(option, "an integer", text);
-        return;
-    case AORTA_OPTION_DOUBLE:
-        describe_number(option, "a number", text);
-        return;
-    case AORTA_OPTION_DOUBLES_2:
-        describe_number(option, "a list of two numbers", text);
-        aorta_text_printf(text, ", as in %s", option->fallback);
-        return;
-    case AORTA_OPTION_INT_LIST:
-        describe_number(option, "an integer", text);
-        aorta_text_puts(text, " or a list of such, as in [0, 10]");
-        return;
-    case AORTA_OPTION_STRING_LIST:
-        aorta_text_puts(text, "text or a list of texts");
-        return;
-    case AORTA_OPTION_TREE:
-        aorta_text_puts(text, "a list");
-        return;
-    case AORTA_OPTION_MAP:
-        aorta_text_puts(text, "a map");
-        return;
-    default:
-        aorta_text_puts(text, "text");
-        return;
-    }
+    aorta_text_puts(text, types[option->type].before);
+    describe_limits(option->limits, text);
+    aorta_text_puts(text, types[option->type].after);
+    if (option->type == AORTA_OPTION_DOUBLES_2) aorta_text_puts(text, option->fallback);
 }
 
 void aorta_option_describe(const struct aorta_option *option, struct aorta_text *text) {
