@@ -46,8 +46,8 @@ struct hwq_tensor hwq_scores(struct hwq_graph *g, int s, int64_t batch, float sc
                              struct hwq_tensor k);
 struct hwq_tensor hwq_scores_backward(struct hwq_graph *g, int s, int64_t batch, float scale,
                                       struct hwq_tensor dcontext, struct hwq_tensor v, struct hwq_tensor p);
-/* In place; causal: row r of each square counts r + 1 elements. */
-void hwq_softmax(struct hwq_graph *g, int s, struct hwq_tensor x, float scale, bool causal);
+/* In place; row r of each square counts r + 1 elements. */
+void hwq_softmax(struct hwq_graph *g, int s, struct hwq_tensor x, float scale);
 
 /* ---- element by element (operations/rows.c) ---- */
 
@@ -68,7 +68,7 @@ struct hwq_tensor hwq_embed(struct hwq_graph *g, int s, struct hwq_tensor ids, s
 struct hwq_norm {
     struct hwq_tensor gamma, beta, dgamma, dbeta; /* [1, width] */
 };
-struct hwq_norm hwq_norm(struct hwq_graph *g, uint64_t id, int64_t width, bool trained);
+struct hwq_norm hwq_norm(struct hwq_graph *g, uint64_t id, int64_t width); /* without gradients */
 /* Inputs of the backward pass; hwq_norm_forward makes missing memory. */
 struct hwq_norm_saved {
     struct hwq_tensor sum, mean, rstd; /* [rows, width], [rows, 1] */

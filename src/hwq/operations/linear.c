@@ -185,7 +185,6 @@ enum { A, B, P };
 struct batch_shape {
     struct aorta_products products;
     float scale;
-    bool causal;
 };
 
 /* ---- matrices of a tensor ---- */
@@ -365,7 +364,7 @@ struct hwq_tensor hwq_scores_backward(struct hwq_graph *g, int s, int64_t batch,
 static aorta_status run_softmax(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct batch_shape *shape = o->shape;
     const struct aorta_softmax softmax = {
-        .rows = o->in[0].rows, .width = o->in[0].columns, .scale = shape->scale, .causal = shape->causal};
+        .rows = o->in[0].rows, .width = o->in[0].columns, .scale = shape->scale, .causal = true};
     return aorta_softmax_forward(
         stream,
         &(struct aorta_softmax_args){.shape = softmax, .x = hwq_floats(o->in[0]), .out = hwq_floats(o->out[0])});
@@ -373,7 +372,7 @@ static aorta_status run_softmax(const struct hwq_operation *o, struct aorta_stre
 
 static struct hwq_value softmax_element(const struct hwq_element *e) {
     const struct batch_shape *shape = e->o->shape;
-    const int64_t width = e->o->in[0].columns, last = shape->causal ? e->row % width : width - 1;
+    const int64_t width = e->o->in[0].columns, last = e->row % width;
     const struct hwq_value own = hwq_at(e, 0, e->row, e->column);
     double sum = 0.0;
     if (e->column > last) return (struct hwq_value){0.0, 1e-7};
@@ -387,8 +386,8 @@ static struct hwq_value softmax_element(const struct hwq_element *e) {
 
 static const struct hwq_kind softmax = {.name = "softmax", .run = run_softmax, .element = softmax_element};
 
-void hwq_softmax(struct hwq_graph *g, int s, struct hwq_tensor x, float scale, bool causal) {
-    const struct batch_shape shape = {.scale = scale, .causal = causal};
+void hwq_softmax(struct hwq_graph *g, int s, struct hwq_tensor x, float scale) {
+    const struct batch_shape shape = {.scale = scale};
     const struct hwq_operation o = {.kind = &softmax, .stream = s, .in = {x}, .out = {x}};
     hwq_append(g, &o, &shape, sizeof shape);
 }
@@ -542,8 +541,8 @@ struct hwq_block hwq_block(struct hwq_graph *g, uint64_t id, int64_t width) {
                               .out = hwq_layer(g, id + 2, width, width, false),
                               .up = hwq_layer(g, id + 4, width, 4 * width, false),
                               .down = hwq_layer(g, id + 6, 4 * width, width, false),
-                              .norm1 = hwq_norm(g, id + 8, width, false),
-                              .norm2 = hwq_norm(g, id + 10, width, false)};
+                              .norm1 = hwq_norm(g, id + 8, width),
+                              .norm2 = hwq_norm(g, id + 10, width)};
 }
 
 struct hwq_tensor hwq_block_rest(struct hwq_graph *g, int s, const struct hwq_block *block, struct hwq_tensor context,

@@ -12,15 +12,9 @@ enum { X, RESIDUAL, GAMMA, BETA };           /* inputs of the forward pass */
 enum { SUM, Y, MEAN, RSTD };                 /* and its outputs */
 enum { DY, EXTRA, OF, SCALE, MEANS, RSTDS }; /* inputs of the backward pass */
 
-struct hwq_norm hwq_norm(struct hwq_graph *g, uint64_t id, int64_t width, bool trained) {
-    struct hwq_norm norm = {hwq_input(g, id, 1, width, 1.0f, "scales of a norm"),
-                            hwq_input(g, id + 1, 1, width, 0.1f, "shifts of a norm"),
-                            {0},
-                            {0}};
-    if (!trained) return norm;
-    norm.dgamma = hwq_result(g, AORTA_F32, 1, width, "gradients of scales");
-    norm.dbeta = hwq_result(g, AORTA_F32, 1, width, "gradients of shifts");
-    return norm;
+struct hwq_norm hwq_norm(struct hwq_graph *g, uint64_t id, int64_t width) {
+    return (struct hwq_norm){.gamma = hwq_input(g, id, 1, width, 1.0f, "scales of a norm"),
+                             .beta = hwq_input(g, id + 1, 1, width, 0.1f, "shifts of a norm")};
 }
 
 static struct aorta_norm norm_shape(const struct hwq_tensor *x) {

@@ -83,7 +83,7 @@ static struct hwq_tensor prompt_attention(struct hwq_graph *g, int s, const stru
     struct hwq_tensor part[3]; /* queries, keys, values */
     for (int i = 0; i < 3; i++) part[i] = hwq_comb(hwq_columns(qkv, i * o->width, o->width), 0, dim, dim);
     hwq_products(hwq_into(g, group->scores), s, o->heads, part[0], hwq_transposed(part[1]));
-    hwq_softmax(g, s, group->scores, 1.0f / sqrtf((float)dim), true);
+    hwq_softmax(g, s, group->scores, 1.0f / sqrtf((float)dim));
     const struct hwq_tensor context = hwq_result(g, AORTA_F32, group->rows, o->width, "context");
     hwq_products(hwq_into(g, hwq_comb(context, 0, dim, dim)), s, o->heads, group->scores, part[2]);
     return context;
@@ -112,7 +112,7 @@ static int64_t make_tensors(struct hwq_graph *g, struct state *state) {
         const uint64_t id = 10 * (uint64_t)(l + 1);
         state->layers[l] =
             (struct layer){hwq_layer(g, id, o->width, 3 * o->width, false),
-                           hwq_layer(g, id + 2, o->width, o->width, false), hwq_norm(g, id + 4, o->width, false)};
+                           hwq_layer(g, id + 2, o->width, o->width, false), hwq_norm(g, id + 4, o->width)};
     }
     for (int64_t p = 0; p < o->prompts; p++) {
         make_group(g, &state->prompts[p], 1, o->positions, 10000 + 10 * (uint64_t)p);
