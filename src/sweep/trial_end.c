@@ -16,8 +16,7 @@
 struct reading {
     const struct aorta_sweep_job *job;
     const char *directory;
-    double figures[AORTA_SWEEP_OBJECTIVE_COUNT], pressure; /* as in aorta_trial */
-    char device[sizeof((struct aorta_trial *)0)->device];
+    struct aorta_trial trial; /* its figures, pressure and device */
     char failure[sizeof((struct aorta_trial *)0)->reason];
 };
 
@@ -38,11 +37,11 @@ static void set_device(const json_t *name, char device[16]) {
 static void from_summary(const json_t *root, struct reading *out) {
     json_t *labels = json_object_get(root, "labels");
     const json_t *run = json_object_iter_value(json_object_iter(labels));
-    set_device(json_object_get(run, "device"), out->device);
-    out->figures[AORTA_SWEEP_STEP_MS] = number_in(run, "step_ms", "p50");
-    out->figures[AORTA_SWEEP_OVERLAP_RATIO] = number(run, "overlap_ratio_total");
-    out->figures[AORTA_SWEEP_EXPOSED_COMM_MS] = number_in(run, "exposed_comm_ms", "mean");
-    out->figures[AORTA_SWEEP_THROUGHPUT] = number_in(run, "samples_per_s", "mean");
+    set_device(json_object_get(run, "device"), out->trial.device);
+    out->trial.figures[AORTA_SWEEP_STEP_MS] = number_in(run, "step_ms", "p50");
+    out->trial.figures[AORTA_SWEEP_OVERLAP_RATIO] = number(run, "overlap_ratio_total");
+    out->trial.figures[AORTA_SWEEP_EXPOSED_COMM_MS] = number_in(run, "exposed_comm_ms", "mean");
+    out->trial.figures[AORTA_SWEEP_THROUGHPUT] = number_in(run, "samples_per_s", "mean");
 }
 
 /* Means over the steps of all ranks; a recording without steps has shares only. */
@@ -58,25 +57,26 @@ static void from_analysis(const json_t *root, struct reading *out) {
             steps++;
         }
     }
-    snprintf(out->device, sizeof out->device, "gpu");
+    snprintf(out->trial.device, sizeof out->trial.device, "gpu");
     if (!steps) return;
-    out->figures[AORTA_SWEEP_STEP_MS] = number(root, "judged_ms_mean");
-    out->figures[AORTA_SWEEP_OVERLAP_RATIO] = comm > 0 ? fmin(overlap / comm, 1) : NAN; /* rounded sums */
-    out->figures[AORTA_SWEEP_EXPOSED_COMM_MS] = exposed / (double)steps;
-    out->figures[AORTA_SWEEP_THROUGHPUT] = 1e3 / out->figures[AORTA_SWEEP_STEP_MS];
+    out->trial.figures[AORTA_SWEEP_STEP_MS] = number(root, "judged_ms_mean");
+    out->trial.figures[AORTA_SWEEP_OVERLAP_RATIO] = comm > 0 ? fmin(overlap / comm, 1) : NAN; /* rounded sums */
+    out->trial.figures[AORTA_SWEEP_EXPOSED_COMM_MS] = exposed / (double)steps;
+    out->trial.figures[AORTA_SWEEP_THROUGHPUT] = 1e3 / out->trial.figures[AORTA_SWEEP_STEP_MS];
 }
 
 static void from_hwq(const json_t *root, struct reading *out) {
-    set_device(json_object_get(json_object_get(json_object_get(root, "metadata"), "config"), "device"), out->device);
-    out->figures[AORTA_SWEEP_STEP_MS] = number_in(root, "latency_ms", "p50");
-    out->figures[AORTA_SWEEP_THROUGHPUT] = number(root, "throughput");
-    out->pressure = number(root, "machine_pressure");
+    set_device(json_object_get(json_object_get(json_object_get(root, "metadata"), "config"), "device"),
+               out->trial.device);
+    out->trial.figures[AORTA_SWEEP_STEP_MS] = number_in(root, "latency_ms", "p50");
+    out->trial.figures[AORTA_SWEEP_THROUGHPUT] = number(root, "throughput");
+    out->trial.pressure = number(root, "machine_pressure");
 }
 
 static void from_result(const json_t *root, struct reading *out) {
     for (int i = 0; i < AORTA_SWEEP_OBJECTIVE_COUNT; i++) {
         double figure = number(root, aorta_sweep_objectives[i].key);
-        if (isfinite(figure)) out->figures[i] = figure;
+        if (isfinite(figure)) out->trial.figures[i] = figure;
     }
 }
 
@@ -149,7 +149,7 @@ static aorta_status read_figures(struct reading *reading, const char *name, int6
     AORTA_TRY(aorta_sweep_json_read(path.text, (size_t)most, &root));
     read(root, reading);
     json_decref(root);
-    return check_ranges(path.text, reading->figures);
+    return check_ranges(path.text, reading->trial.figures);
 }
 
 static aorta_status summarise_run(const char *directory) {
@@ -164,7 +164,7 @@ static aorta_status summarise_run(const char *directory) {
 static aorta_status read_pressure(const char *directory, const char *folder, struct reading *reading) {
     struct aorta_recorded_machine machine;
     AORTA_TRY(aorta_recorded_machine_read(aorta_path_in(directory, "%s", folder).text, NULL, &machine));
-    if (machine.known) reading->pressure = aorta_machine_pressure(&machine.summary);
+    if (machine.known) reading->trial.pressure = aorta_machine_pressure(&machine.summary);
     aorta_recorded_machine_free(&machine);
     return NULL;
 }
@@ -182,7 +182,7 @@ static aorta_status measure(struct reading *reading) {
     AORTA_TRY(read_pressure(directory, "trace", reading));
     AORTA_TRY(read_figures(reading, "trace/analysis.json", LARGE, from_analysis));
     /* a trace has steps a second, whatever is in a step */
-    if (aorta_sweep_changes_work(&job->plan.space)) reading->figures[AORTA_SWEEP_THROUGHPUT] = NAN;
+    if (aorta_sweep_changes_work(&job->plan.space)) reading->trial.figures[AORTA_SWEEP_THROUGHPUT] = NAN;
     return read_figures(reading, "result.json", SMALL, from_result);
 }
 
@@ -213,12 +213,9 @@ static aorta_status read_trial(const struct aorta_sweep_ended *ended, struct aor
     const struct aorta_sweep_job *job = ended->job;
     struct reading *reading = mmap(NULL, sizeof *reading, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (reading == MAP_FAILED) return AORTA_ERROR(AORTA_MEMORY, "no memory for the figures of a trial");
-    *reading = (struct reading){.job = job, .directory = ended->directory};
-    memcpy(reading->figures, trial->figures, sizeof trial->figures);
+    *reading = (struct reading){.job = job, .directory = ended->directory, .trial = *trial};
     aorta_status status = read_in_process(ended, reading, interrupted);
-    memcpy(trial->figures, reading->figures, sizeof trial->figures);
-    memcpy(trial->device, reading->device, sizeof trial->device);
-    trial->pressure = reading->pressure;
+    *trial = reading->trial;
     if (*reading->failure || !isfinite(trial->figures[job->plan.objective])) {
         trial->state = AORTA_TRIAL_NO_FIGURE;
         snprintf(trial->reason, sizeof trial->reason, "%s was not measured%s%.130s",
