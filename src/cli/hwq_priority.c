@@ -253,7 +253,7 @@ static aorta_status run_group(struct group_run *run) {
 }
 
 static aorta_status open_and_run(struct hwq_values *values) {
-    struct group_run run = {.values = values};
+    struct group_run run = {.values = values, .csv = {.tables = aorta_hwq_result_csv}};
     AORTA_TRY(hwq_session_open(values, &run.session));
     aorta_status status = run_group(&run);
     aorta_text_free(&run.table);

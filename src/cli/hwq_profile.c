@@ -6,6 +6,7 @@
 #include "cli/hwq.h"
 #include "cli/trace_run.h"
 #include "device/gpu.h"
+#include "hwq/result.h"
 #include "hwq/spans.h"
 #include "hwq/workload.h"
 #include "trace/kernel_names.h"
@@ -61,7 +62,7 @@ struct output {
     bool as_json, quiet;
     struct aorta_text text;
     struct aorta_json json;
-    struct aorta_queue_usage_csv csv;
+    struct aorta_hwq_csv csv;
 };
 
 /* The work of one device, without the harness's own kernels. */
@@ -162,7 +163,7 @@ static aorta_status show_device(struct output *output, const struct aorta_trace 
         write_text(&recorded, name, output->quiet, &output->text);
     const struct aorta_queue_usage_of of = {trace->path, trace->rank < 0 ? AORTA_ROW_UNKNOWN : trace->rank, device,
                                             &recorded.queues};
-    aorta_queue_usage_csv_add(&output->csv, &of);
+    aorta_hwq_csv_add(&output->csv, &of);
     aorta_status status = aorta_arena_check(&recorded.found.arena, "what was found");
     aorta_found_free(&recorded.found);
     aorta_queue_usage_free(&recorded.queues);
@@ -212,9 +213,10 @@ static aorta_status show_all(const struct arguments *arguments, const struct aor
 }
 
 static aorta_status show(const struct arguments *arguments, const struct aorta_trace_list *traces) {
-    struct output output = {.as_json = arguments->json, .quiet = arguments->quiet};
+    struct output output = {
+        .as_json = arguments->json, .quiet = arguments->quiet, .csv = {.tables = aorta_queue_usage_csv}};
     aorta_status status = show_all(arguments, traces, &output);
-    status = aorta_status_join(status, aorta_queue_usage_csv_write(&output.csv, status ? NULL : arguments->csv));
+    status = aorta_status_join(status, aorta_hwq_csv_write(&output.csv, status ? NULL : arguments->csv));
     if (!status) return aorta_cli_print(&output.text, NULL, false);
     aorta_text_free(&output.text);
     return status;

@@ -194,7 +194,7 @@ static bool sweeps(const struct hwq_values *values) {
 static aorta_status conclude(const struct hwq_values *values, const struct aorta_hwq_result *results, size_t count) {
     const bool sweep = sweeps(values);
     struct aorta_hwq_scaling scaling = {0}, *scales = sweep ? &scaling : NULL;
-    struct aorta_hwq_csv csv = {0};
+    struct aorta_hwq_csv csv = {.tables = aorta_hwq_result_csv};
     struct aorta_text text = {0};
     for (size_t i = 0; i < count; i++) aorta_hwq_csv_add(&csv, &results[i]);
     AORTA_TRY(aorta_hwq_csv_write(&csv, values->csv));

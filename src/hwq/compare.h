@@ -27,11 +27,10 @@ struct aorta_hwq_measurement {
 };
 
 struct aorta_hwq_measurements {
-    struct aorta_arena arena; /* of everything below */
     const char *path;
     struct aorta_hwq_measurement *items; /* by workload, then streams */
     size_t count;
-    struct aorta_found_list notes; /* skipped results and the reasons */
+    struct aorta_found_list notes; /* skipped results and the reasons; its arena has everything here */
 };
 
 /* Reads results of `run`, `sweep` and `run-priority`, ours and the original Python toolkit's: a file with one or many

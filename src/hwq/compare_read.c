@@ -23,8 +23,7 @@ struct reader {
 };
 
 static aorta_status check_memory(const struct reader *reader) {
-    AORTA_TRY(aorta_arena_check(&reader->measurements->notes.arena, "the notes about results"));
-    return aorta_arena_check(&reader->measurements->arena, "results");
+    return aorta_arena_check(&reader->measurements->notes.arena, "results");
 }
 
 /* ---- settings: every scalar of the metadata, with its path ---- */
@@ -183,7 +182,7 @@ static void *joined(struct aorta_arena *arena, const void *first, size_t first_c
 /* Appends the times of another run of the same workload and number of streams. */
 static aorta_status append(struct reader *reader, struct aorta_hwq_measurement *measurement,
                            const struct aorta_hwq_measurement *found) {
-    struct aorta_arena *arena = &reader->measurements->arena;
+    struct aorta_arena *arena = &reader->measurements->notes.arena;
     note_settings(reader, measurement, found);
     measurement->times_ms = joined(arena, measurement->times_ms, measurement->count, found->times_ms, found->count,
                                    sizeof *measurement->times_ms);
@@ -202,7 +201,7 @@ static aorta_status add_measurement(struct reader *reader, const struct aorta_hw
     struct aorta_hwq_measurement *same = aorta_hwq_measurements_find(measurements, found);
     if (same) return append(reader, same, found);
     struct aorta_hwq_measurement *items =
-        aorta_arena_grow(&measurements->arena, measurements->items, measurements->count, &reader->item_capacity,
+        aorta_arena_grow(&measurements->notes.arena, measurements->items, measurements->count, &reader->item_capacity,
                          sizeof *measurements->items);
     if (!items) return check_memory(reader);
     measurements->items = items;
@@ -218,7 +217,7 @@ static double read_clock(const json_t *object) {
 
 static aorta_status read_result(struct reader *reader, const json_t *object, const char *workload,
                                 json_t *environment) {
-    struct aorta_arena *arena = &reader->measurements->arena;
+    struct aorta_arena *arena = &reader->measurements->notes.arena;
     const char *name = json_string_value(json_object_get(object, "workload_name"));
     const json_t *streams = json_object_get(object, "stream_count"),
                  *times = json_object_get(object, "iteration_times_ms");
@@ -354,7 +353,7 @@ static aorta_status read_file(struct reader *reader, const char *path, bool is_o
         return error;
     }
     json_t *root = NULL;
-    reader->file = aorta_arena_strdup(&reader->measurements->arena, path);
+    reader->file = aorta_arena_strdup(&reader->measurements->notes.arena, path);
     reader->found = 0;
     status = check_memory(reader);
     if (!status) status = parse(path, bytes, length, &root);
@@ -386,7 +385,7 @@ static aorta_status read_directory(struct reader *reader, const char *path) {
                            strerror(errno));
     aorta_status status = count ? NULL : AORTA_ERROR(AORTA_USAGE, "%s: no .json file in this directory", path);
     for (int i = 0; i < count; i++) {
-        const char *file = aorta_arena_printf(&reader->measurements->arena, "%s/%s", path, entries[i]->d_name);
+        const char *file = aorta_arena_printf(&reader->measurements->notes.arena, "%s/%s", path, entries[i]->d_name);
         if (!status) status = check_memory(reader);
         if (!status) status = read_file(reader, file, true);
         free(entries[i]);
@@ -422,7 +421,7 @@ static aorta_status read_all(struct reader *reader, const char *path) {
 aorta_status aorta_hwq_measurements_open(const char *path, struct aorta_hwq_measurements *measurements) {
     *measurements = (struct aorta_hwq_measurements){0};
     struct reader reader = {.measurements = measurements};
-    measurements->path = aorta_arena_strdup(&measurements->arena, path);
+    measurements->path = aorta_arena_strdup(&measurements->notes.arena, path);
     aorta_status status = read_all(&reader, path);
     if (!status) status = check_memory(&reader);
     if (status)
@@ -433,7 +432,6 @@ aorta_status aorta_hwq_measurements_open(const char *path, struct aorta_hwq_meas
 }
 
 void aorta_hwq_measurements_close(struct aorta_hwq_measurements *measurements) {
-    aorta_arena_free(&measurements->arena);
     aorta_found_free(&measurements->notes);
     *measurements = (struct aorta_hwq_measurements){0};
 }

@@ -214,23 +214,22 @@ static const struct aorta_result_table figures = {"figures", .rows = named_figur
 
 const struct aorta_result_table *const aorta_hwq_result_tables[] = {&results, NULL};
 
-void aorta_hwq_csv_add(struct aorta_hwq_csv *csv, const struct aorta_hwq_result *result) {
-    if (!csv->results.length) {
-        aorta_table_csv_header(&results, NULL, &csv->results);
-        aorta_table_csv_header(&figures, NULL, &csv->figures);
+const struct aorta_result_table *const aorta_hwq_result_csv[2] = {&results, &figures};
+
+void aorta_hwq_csv_add(struct aorta_hwq_csv *csv, const void *of) {
+    for (int i = 0; i < 2; i++) {
+        if (!csv->texts[i].length) aorta_table_csv_header(csv->tables[i], NULL, &csv->texts[i]);
+        aorta_table_csv_lines(csv->tables[i], of, NULL, &csv->texts[i]);
     }
-    aorta_table_csv_lines(&results, result, NULL, &csv->results);
-    aorta_table_csv_lines(&figures, result, NULL, &csv->figures);
 }
 
 aorta_status aorta_hwq_csv_write(struct aorta_hwq_csv *csv, const char *folder) {
     aorta_status status = NULL;
-    if (folder && csv->results.length) {
-        status = aorta_csv_write(folder, results.key, &csv->results);
-        if (!status) status = aorta_csv_write(folder, figures.key, &csv->figures);
+    for (int i = 0; i < 2; i++) {
+        const bool any = csv->texts[i].length || csv->texts[i].failed;
+        if (folder && any && !status) status = aorta_csv_write(folder, csv->tables[i]->key, &csv->texts[i]);
+        aorta_text_free(&csv->texts[i]);
     }
-    aorta_text_free(&csv->results);
-    aorta_text_free(&csv->figures);
     return status;
 }
 

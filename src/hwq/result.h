@@ -145,12 +145,16 @@ void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_j
 void aorta_hwq_result_schema(struct aorta_json *json);
 
 extern const struct aorta_result_table *const aorta_hwq_result_tables[]; /* of the page; ends with NULL */
-/* The tables of results as CSV: results.csv, a line for each, and figures.csv, a line for each of their figures. */
-struct aorta_hwq_csv { /* zero-initialise */
-    struct aorta_text results, figures;
+/* Results as CSV: results.csv, a line for each, and figures.csv, a line for each of their figures. */
+extern const struct aorta_result_table *const aorta_hwq_result_csv[2];
+
+/* Two tables as CSV, with the lines of one thing after the other. */
+struct aorta_hwq_csv {
+    const struct aorta_result_table *const *tables;
+    struct aorta_text texts[2]; /* zero-initialise */
 };
-void aorta_hwq_csv_add(struct aorta_hwq_csv *csv, const struct aorta_hwq_result *result);
-/* Into a folder; NULL, or no result: nothing. Frees the texts in any case. AORTA_IO, AORTA_MEMORY. */
+void aorta_hwq_csv_add(struct aorta_hwq_csv *csv, const void *of);
+/* Into a folder; NULL, or no lines: nothing. Frees the texts in any case. AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_hwq_csv_write(struct aorta_hwq_csv *csv, const char *folder);
 
 #endif

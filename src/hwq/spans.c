@@ -451,23 +451,7 @@ static const struct aorta_result_table queues_table = {"queues", .rows = named_q
 static const struct aorta_result_table gaps_table = {"gaps", .rows = named_gap_rows, .size = sizeof(struct line_values),
                                                      .fill = fill_gap};
 
-void aorta_queue_usage_csv_add(struct aorta_queue_usage_csv *csv, const struct aorta_queue_usage_of *of) {
-    if (!csv->queues.length) {
-        aorta_table_csv_header(&queues_table, NULL, &csv->queues);
-        aorta_table_csv_header(&gaps_table, NULL, &csv->gaps);
-    }
-    aorta_table_csv_lines(&queues_table, of, NULL, &csv->queues);
-    aorta_table_csv_lines(&gaps_table, of, NULL, &csv->gaps);
-}
-
-aorta_status aorta_queue_usage_csv_write(struct aorta_queue_usage_csv *csv, const char *folder) {
-    aorta_status status = NULL;
-    if (folder) status = aorta_csv_write(folder, queues_table.key, &csv->queues);
-    if (folder && !status) status = aorta_csv_write(folder, gaps_table.key, &csv->gaps);
-    aorta_text_free(&csv->queues);
-    aorta_text_free(&csv->gaps);
-    return status;
-}
+const struct aorta_result_table *const aorta_queue_usage_csv[2] = {&queues_table, &gaps_table};
 
 /* ---- JSON ---- */
 

@@ -87,17 +87,12 @@ void aorta_queue_usage_text(const struct aorta_queue_usage *queues, const char *
 void aorta_queue_usage_json(const struct aorta_queue_usage *queues, struct aorta_json *json);
 void aorta_queue_usage_schema(struct aorta_json *json);
 
-/* As CSV: queues.csv, a line for each queue, and gaps.csv, of all recordings one after the other. */
+/* As CSV (struct aorta_hwq_csv): queues.csv, a line for each queue, and gaps.csv. */
+extern const struct aorta_result_table *const aorta_queue_usage_csv[2];
 struct aorta_queue_usage_of { /* borrowed */
     const char *path;
     int64_t rank, device;
     const struct aorta_queue_usage *usage;
 };
-struct aorta_queue_usage_csv { /* zero-initialise */
-    struct aorta_text queues, gaps;
-};
-void aorta_queue_usage_csv_add(struct aorta_queue_usage_csv *csv, const struct aorta_queue_usage_of *of);
-/* Frees it; writes nothing where the folder is NULL. AORTA_IO, AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_queue_usage_csv_write(struct aorta_queue_usage_csv *csv, const char *folder);
 
 #endif
