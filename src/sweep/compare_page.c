@@ -59,8 +59,7 @@ static void write_trial(struct aorta_json *json, const struct aorta_sweep_side *
     aorta_json_key_string(json, "page", page.length ? page.data : NULL);
     json->out->failed |= page.failed;
     aorta_json_key_object(json, "figures");
-    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++)
-        aorta_json_key_double(json, aorta_sweep_objectives[f].key, side->trials.items[place].figures[f]);
+    aorta_sweep_figures_json(side->trials.items[place].figures, json);
     for (size_t i = 0; recording->figures && i < recording->figures->count; i++) {
         const struct aorta_figure *figure = &recording->figures->items[i];
         if (!is_objective(figure->name)) aorta_json_key_double(json, figure->name, figure->value);
