@@ -167,7 +167,7 @@ aorta_status aorta_sparse_exchange_cached(struct aorta_sparse_exchange *x, uint6
 /* ---- ids to the owners ---- */
 
 static enum aorta_role id_role(const struct aorta_sparse_exchange *x) {
-    return x->s.context->flows[AORTA_FLOW_REDUCE_SCATTER];
+    return aorta_train_role(x->s.context, AORTA_FLOW_REDUCE_SCATTER);
 }
 
 static void count_lists(struct aorta_sparse_exchange *x, struct exchange_flight *f) {
@@ -379,7 +379,7 @@ static aorta_status sum_gradients(struct aorta_sparse_exchange *x, struct aorta_
     if (x->s.options->run.sharding != AORTA_DATA_PARALLEL || aorta_comm_size(x->s.context->world) == 1) return NULL;
     struct aorta_stream *rows = aorta_train_stream(x->s.context, AORTA_FLOW_ALL_REDUCE);
     AORTA_TRY(aorta_train_follow(rows, stream, x->ready));
-    AORTA_TRY(aorta_train_sum(x->s.context, AORTA_FLOW_ALL_REDUCE, x->s.context->world, "gradients of tables",
+    AORTA_TRY(aorta_train_sum(x->s.context, AORTA_FLOW_ALL_REDUCE, x->s.context->world, 0, "gradients of tables",
                               x->gradient, x->elements));
     return aorta_train_follow(stream, rows, x->returned);
 }

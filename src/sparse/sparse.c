@@ -335,7 +335,7 @@ static struct aorta_sparse_pass pass_of(const struct sparse *s, int64_t step) {
 }
 
 static enum aorta_role id_role(const struct sparse *s) {
-    return s->context->flows[AORTA_FLOW_REDUCE_SCATTER];
+    return aorta_train_role(s->context, AORTA_FLOW_REDUCE_SCATTER);
 }
 
 /* Lookups on the stream of `role`, and the rows on their way. */
@@ -356,7 +356,7 @@ static aorta_status update_tables(struct sparse *s, int64_t step, enum aorta_rol
 }
 
 static aorta_status prefetch(struct sparse *s, int64_t step) {
-    const enum aorta_role role = s->context->flows[AORTA_FLOW_PREFETCH];
+    const enum aorta_role role = aorta_train_role(s->context, AORTA_FLOW_PREFETCH);
     for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
         if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_prefetch(s->exchanges[g], slot_of(step), role));
     return NULL;
@@ -384,7 +384,7 @@ static aorta_status sum_gradients(struct sparse *s, const float *stop) {
     AORTA_TRY(aorta_copy(compute, &gradients[count - 1], stop, sizeof *stop));
     AORTA_TRY(aorta_train_follow(sums, compute, s->summed));
     if (aorta_comm_size(c->world) > 1)
-        AORTA_TRY(aorta_train_sum(c, AORTA_FLOW_ALL_REDUCE, c->world, "dense gradients", gradients, count));
+        AORTA_TRY(aorta_train_sum(c, AORTA_FLOW_ALL_REDUCE, c->world, 0, "dense gradients", gradients, count));
     return aorta_event_record(s->reduced, sums);
 }
 

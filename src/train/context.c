@@ -1,6 +1,7 @@
 /* Opens and closes the shared parts of a training run; collectives with their ranges. */
 #include "train/context.h"
 
+#include "base/clock.h"
 #include "device/gpu.h"
 #include "train/step.h"
 #include "train/train.h"
@@ -106,7 +107,6 @@ aorta_status aorta_train_open_stream(struct aorta_train_context *context, const 
 
 static aorta_status open_streams(struct aorta_train_context *context) {
     static const char *const priority_names[] = {"low", "normal", "high"};
-    const struct aorta_streams_options *options = &context->options->streams;
     for (int role = 0; role < AORTA_ROLE_COUNT; role++) {
         int number = aorta_train_stream_of(context->options, (enum aorta_role)role);
         if (!context->own_streams[number])
@@ -121,12 +121,6 @@ static aorta_status open_streams(struct aorta_train_context *context) {
     AORTA_TRY(aorta_annotate(aorta_stream_limit(aorta_train_compute(context), context->options->workload.occupancy_cap,
                                                 context->ranks.local_rank),
                              "workload.occupancy_cap"));
-    const struct aorta_stream_assignment *assignment = &options->assignment;
-    context->flows[AORTA_FLOW_ALL_GATHER] = assignment->all_gather;
-    context->flows[AORTA_FLOW_REDUCE_SCATTER] = assignment->reduce_scatter;
-    context->flows[AORTA_FLOW_ALL_REDUCE] = assignment->all_reduce;
-    context->flows[AORTA_FLOW_PREFETCH] = assignment->prefetch;
-    context->flows[AORTA_FLOW_OPTIMIZER] = assignment->optimizer;
     return aorta_own_event(&context->owned, &context->begun);
 }
 
@@ -240,8 +234,18 @@ struct aorta_stream *aorta_train_compute(const struct aorta_train_context *conte
     return context->streams[AORTA_ROLE_COMPUTE];
 }
 
+aorta_status aorta_train_synchronize(const struct aorta_train_context *context, struct aorta_stream *stream) {
+    const int64_t start_ns = aorta_clock_ns();
+    AORTA_TRY(aorta_stream_synchronize(stream));
+    return aorta_recorder_host(context->recorder, AORTA_HOST_SYNC, start_ns, aorta_clock_ns());
+}
+
+enum aorta_role aorta_train_role(const struct aorta_train_context *context, enum aorta_flow flow) {
+    return context->options->streams.assignment[flow];
+}
+
 struct aorta_stream *aorta_train_stream(const struct aorta_train_context *context, enum aorta_flow flow) {
-    return context->streams[context->flows[flow]];
+    return context->streams[aorta_train_role(context, flow)];
 }
 
 aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream *other, struct aorta_event *event) {
@@ -271,7 +275,7 @@ aorta_status aorta_train_collect(const struct aorta_train_context *context, cons
     struct aorta_stream *stream = aorta_train_stream(context, c->flow);
     struct aorta_range_info info = {.tag = c->tag,
                                     .function = aorta_collective_name(c->call.kind),
-                                    .role = context->flows[c->flow],
+                                    .role = aorta_train_role(context, c->flow),
                                     .kind = AORTA_RANGE_COLLECTIVE,
                                     .collective = c->call.kind,
                                     .group_size = aorta_comm_size(c->comm),
@@ -288,10 +292,11 @@ aorta_status aorta_train_collect(const struct aorta_train_context *context, cons
 }
 
 aorta_status aorta_train_sum(const struct aorta_train_context *context, enum aorta_flow flow, struct aorta_comm *comm,
-                             const char *tag, float *values, int64_t count) {
+                             int group, const char *tag, float *values, int64_t count) {
     const struct aorta_train_collective collective = {
         .flow = flow,
         .comm = comm,
+        .group = group,
         .tag = tag,
         .layer = -1,
         .call = aorta_train_call(AORTA_ALL_REDUCE, values, values, (size_t)count)};
@@ -307,7 +312,7 @@ aorta_status aorta_train_begin_on(const struct aorta_train_context *context, enu
 
 aorta_status aorta_train_begin(const struct aorta_train_context *context, enum aorta_flow flow,
                                enum aorta_range_kind kind, const char *tag, const char *function, int64_t bytes) {
-    return aorta_train_begin_on(context, context->flows[flow], kind, tag, function, bytes);
+    return aorta_train_begin_on(context, aorta_train_role(context, flow), kind, tag, function, bytes);
 }
 
 aorta_status aorta_train_end(const struct aorta_train_context *context) {

@@ -14,16 +14,6 @@
  */
 enum { AORTA_TRAIN_MOST_GROUPS = 8, AORTA_TRAIN_MOST_STREAMS = AORTA_ROLE_COUNT + AORTA_TRAIN_MORE_STREAMS + 8 };
 
-/* Work concurrent with compute; streams.assignment chooses the role whose stream it runs on. */
-enum aorta_flow {
-    AORTA_FLOW_ALL_GATHER,
-    AORTA_FLOW_REDUCE_SCATTER,
-    AORTA_FLOW_ALL_REDUCE,
-    AORTA_FLOW_PREFETCH,
-    AORTA_FLOW_OPTIMIZER,
-    AORTA_FLOW_COUNT
-};
-
 struct aorta_train_context {
     const struct aorta_train_options *options; /* borrowed */
     const struct aorta_log *log;               /* borrowed */
@@ -33,9 +23,8 @@ struct aorta_train_context {
     enum aorta_dtype dtype; /* of weights and activations in use */
     struct aorta_stream *own_streams[AORTA_ROLE_COUNT];
     struct aorta_stream *streams[AORTA_ROLE_COUNT]; /* by role; roles may share one */
-    enum aorta_role flows[AORTA_FLOW_COUNT];
-    struct aorta_comm *world;   /* all ranks: broadcasts, all-reduces of gradients */
-    struct aorta_comm *control; /* all ranks, its own communicator: norm and stop flag */
+    struct aorta_comm *world;                       /* all ranks: broadcasts, all-reduces of gradients */
+    struct aorta_comm *control;                     /* all ranks, its own communicator: norm and stop flag */
     struct aorta_recorder *recorder;
     struct aorta_model *model;
     struct aorta_step_state *state;        /* device memory */
@@ -67,11 +56,15 @@ AORTA_MUST_USE aorta_status aorta_train_duplicate_world(struct aorta_train_conte
 /* A stream that the context closes. */
 AORTA_MUST_USE aorta_status aorta_train_open_stream(struct aorta_train_context *context, const char *name,
                                                     enum aorta_priority priority, struct aorta_stream **stream);
+/* Waits for one, which is recorded as a wait of the host. */
+AORTA_MUST_USE aorta_status aorta_train_synchronize(const struct aorta_train_context *context,
+                                                    struct aorta_stream *stream);
 
 /* A line of rank 0 at logging.level DEBUG. */
 void aorta_train_explain(const struct aorta_train_context *context, const char *format, ...) AORTA_PRINTF(2, 3);
 
 struct aorta_stream *aorta_train_compute(const struct aorta_train_context *context);
+enum aorta_role aorta_train_role(const struct aorta_train_context *context, enum aorta_flow flow);
 struct aorta_stream *aorta_train_stream(const struct aorta_train_context *context, enum aorta_flow flow);
 
 /* Work queued on `stream` from now on waits for work queued on `other` so far, through `event`. Does nothing when both
@@ -103,9 +96,10 @@ static inline struct aorta_comm_call aorta_train_call(enum aorta_collective kind
 }
 AORTA_MUST_USE aorta_status aorta_train_collect(const struct aorta_train_context *context,
                                                 const struct aorta_train_collective *collective);
-/* Sums values over `comm` in place; they are of no layer. */
+/* Sums values over `comm`, whose lowest world rank is `group`, in place; they are of no layer. */
 AORTA_MUST_USE aorta_status aorta_train_sum(const struct aorta_train_context *context, enum aorta_flow flow,
-                                            struct aorta_comm *comm, const char *tag, float *values, int64_t count);
+                                            struct aorta_comm *comm, int group, const char *tag, float *values,
+                                            int64_t count);
 
 /* Begins a range around anything else that runs on the stream of a role, or of a flow; aorta_train_end ends it. */
 AORTA_MUST_USE aorta_status aorta_train_begin_on(const struct aorta_train_context *context, enum aorta_role role,

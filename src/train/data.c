@@ -428,7 +428,7 @@ aorta_status aorta_input_queue(struct aorta_input *input) {
     const struct aorta_train_context *c = input->context;
     const struct aorta_range_info info = {.tag = "input",
                                           .function = input->loader ? "prefetch" : "draw_batch",
-                                          .role = c->flows[AORTA_FLOW_PREFETCH],
+                                          .role = aorta_train_role(c, AORTA_FLOW_PREFETCH),
                                           .kind = input->loader ? AORTA_RANGE_COPY : AORTA_RANGE_COMPUTE,
                                           .layer = -1,
                                           .bytes = (int64_t)input->layout.bytes};

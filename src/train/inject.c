@@ -212,12 +212,6 @@ static aorta_status allocate(const struct aorta_train_context *c) {
     return aorta_recorder_host(c->recorder, AORTA_HOST_ALLOCATION, start_ns, aorta_clock_ns());
 }
 
-static aorta_status synchronize(const struct aorta_train_context *c) {
-    int64_t start_ns = aorta_clock_ns();
-    AORTA_TRY(aorta_stream_synchronize(aorta_train_compute(c)));
-    return aorta_recorder_host(c->recorder, AORTA_HOST_SYNC, start_ns, aorta_clock_ns());
-}
-
 aorta_status aorta_inject_before_step(const struct aorta_train_context *c) {
     if (!c->injected) return NULL;
     c->injected->steps++;
@@ -227,7 +221,7 @@ aorta_status aorta_inject_before_step(const struct aorta_train_context *c) {
 }
 
 aorta_status aorta_inject_after_step(const struct aorta_train_context *c) {
-    return c->injected && c->injected->sync_step ? synchronize(c) : NULL;
+    return c->injected && c->injected->sync_step ? aorta_train_synchronize(c, aorta_train_compute(c)) : NULL;
 }
 
 aorta_status aorta_inject_before_forward(const struct aorta_train_context *c) {
@@ -254,7 +248,7 @@ aorta_status aorta_inject_after_forward(const struct aorta_train_context *c) {
 aorta_status aorta_inject_after_layer(const struct aorta_train_context *c) {
     if (!c->injected) return NULL;
     AORTA_TRY(run_kernel(c, c->injected->layer_kernel_ns));
-    return c->injected->sync_layer ? synchronize(c) : NULL;
+    return c->injected->sync_layer ? aorta_train_synchronize(c, aorta_train_compute(c)) : NULL;
 }
 
 aorta_status aorta_inject_into_collective(const struct aorta_train_context *c, enum aorta_collective kind,

@@ -103,16 +103,21 @@ struct aorta_profiling_options {
     int64_t record_every; /* ranges of steps 0, record_every, 2 · record_every, … are recorded */
 };
 
-/* Which role's stream an operation runs on. */
-struct aorta_stream_assignment {
-    enum aorta_role all_gather, reduce_scatter, all_reduce, prefetch, optimizer;
+/* Work concurrent with compute. */
+enum aorta_flow {
+    AORTA_FLOW_ALL_GATHER,
+    AORTA_FLOW_REDUCE_SCATTER,
+    AORTA_FLOW_ALL_REDUCE,
+    AORTA_FLOW_PREFETCH,
+    AORTA_FLOW_OPTIMIZER,
+    AORTA_FLOW_COUNT
 };
 
 struct aorta_streams_options {
     int64_t count;                          /* streams that really exist, 1 to 4: see aorta_train_stream_of */
     struct aorta_string_list high_priority; /* items NULL: not given; it is in `priorities` */
     enum aorta_priority priorities[AORTA_ROLE_COUNT];
-    struct aorta_stream_assignment assignment;
+    enum aorta_role assignment[AORTA_FLOW_COUNT]; /* the role on whose stream it runs */
 };
 
 /* Contention scenarios: how compute is made to meet communication. */

@@ -324,12 +324,14 @@ enum fact {
 
 /* Whether work runs on the stream of the role reducescatter. */
 static bool uses_reducescatter(const struct aorta_train_options *o, const bool *facts) {
-    const struct aorta_stream_assignment *a = &o->streams.assignment;
-    const enum aorta_role roles[] = {a->all_reduce, a->prefetch, a->optimizer};
+    const bool runs[AORTA_FLOW_COUNT] = {[AORTA_FLOW_ALL_GATHER] = !facts[REPLICATED],
+                                         [AORTA_FLOW_REDUCE_SCATTER] = !facts[NO_REDUCE_SCATTER],
+                                         [AORTA_FLOW_ALL_REDUCE] = true,
+                                         [AORTA_FLOW_PREFETCH] = true,
+                                         [AORTA_FLOW_OPTIMIZER] = true};
     bool used = o->streams.count < AORTA_ROLE_COUNT;
-    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) used |= roles[i] == AORTA_ROLE_REDUCESCATTER;
-    used |= !facts[REPLICATED] && a->all_gather == AORTA_ROLE_REDUCESCATTER;
-    return used || (!facts[NO_REDUCE_SCATTER] && a->reduce_scatter == AORTA_ROLE_REDUCESCATTER);
+    for (int i = 0; i < AORTA_FLOW_COUNT; i++) used |= runs[i] && o->streams.assignment[i] == AORTA_ROLE_REDUCESCATTER;
+    return used;
 }
 
 static void find_facts(const struct aorta_train_options *o, int ranks, bool gpu, bool facts[FACTS]) {

@@ -92,10 +92,9 @@ static aorta_status make_buckets(struct replicated *r) {
             open = &r->buckets[r->bucket_count++];
             *open = (struct bucket){.first = r->base.own.count, .layer = p->unit};
         }
-        int64_t padded = (p->rows * p->columns + AORTA_LAYOUT_ALIGNMENT - 1) / AORTA_LAYOUT_ALIGNMENT;
         r->offsets[parameter] = r->base.own.count;
         r->bucket_of[parameter] = r->bucket_count - 1;
-        r->base.own.count += padded * AORTA_LAYOUT_ALIGNMENT;
+        r->base.own.count += aorta_layout_align(p->rows * p->columns);
         open->count = r->base.own.count - open->first;
         open->parameters++;
     }
@@ -278,7 +277,7 @@ static aorta_status reduce_used_map(struct replicated *r) {
     r->used_map_sent = true;
     struct aorta_stream *stream = aorta_train_stream(r->context, AORTA_FLOW_ALL_REDUCE);
     AORTA_TRY(aorta_fill(stream, r->used_map, AORTA_F32, r->parameter_count, 1));
-    return aorta_train_sum(r->context, AORTA_FLOW_ALL_REDUCE, r->context->world, "used parameters", r->used_map,
+    return aorta_train_sum(r->context, AORTA_FLOW_ALL_REDUCE, r->context->world, 0, "used parameters", r->used_map,
                            r->parameter_count);
 }
 

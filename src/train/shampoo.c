@@ -2,8 +2,6 @@
 
 #include "ops/ops.h"
 
-enum { ALIGNMENT = 16 };
-
 /* This rank's part of a parameter, as a matrix; a vector has one column. */
 struct matrix {
     int64_t rows, columns;
@@ -69,7 +67,7 @@ static aorta_status deal(struct aorta_shampoo_state *s) {
         for (int rank = 1; rank < s->ranks; rank++)
             if (loads[rank] < loads[matrix->owner]) matrix->owner = rank;
         matrix->direction = loads[matrix->owner];
-        loads[matrix->owner] += (matrix->rows * matrix->columns + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        loads[matrix->owner] += aorta_layout_align(matrix->rows * matrix->columns);
     }
     for (int rank = 0; rank < s->ranks; rank++)
         if (loads[rank] > s->share) s->share = loads[rank];

@@ -284,10 +284,6 @@ aorta_status aorta_sharded_root_updated(struct aorta_strategy *strategy) {
 
 /* ---- the layout of a unit ---- */
 
-static int64_t align(int64_t elements) {
-    return (elements + AORTA_LAYOUT_ALIGNMENT - 1) / AORTA_LAYOUT_ALIGNMENT * AORTA_LAYOUT_ALIGNMENT;
-}
-
 static int64_t ceil_divide(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
@@ -304,8 +300,8 @@ static int64_t larger(int64_t a, int64_t b) {
 static int add_piece(struct aorta_layout *layout, int64_t count, int64_t elements) {
     layout->pieces[layout->piece_count] =
         (struct aorta_layout_piece){layout->shard, layout->full, count, elements == count * layout->ranks};
-    layout->full += align(count * layout->ranks);
-    layout->shard += align(count);
+    layout->full += aorta_layout_align(count * layout->ranks);
+    layout->shard += aorta_layout_align(count);
     return layout->piece_count++;
 }
 
@@ -321,9 +317,9 @@ static void add_all(struct aorta_layout *layout) {
         struct aorta_layout_parameter *p = &layout->parameters[i];
         p->full_offset = end;
         elements += p->rows * p->columns;
-        end += align(p->rows * p->columns);
+        end += aorta_layout_align(p->rows * p->columns);
     }
-    add_piece(layout, align(ceil_divide(end, layout->ranks)), elements);
+    add_piece(layout, aorta_layout_align(ceil_divide(end, layout->ranks)), elements);
 }
 
 struct aorta_layout aorta_layout_make(const int64_t *rows, const int64_t *columns, int count, int ranks, bool flat) {

@@ -107,31 +107,21 @@ static aorta_status release(struct aorta_strategy *strategy, int unit, enum aort
     return strategy->table->release ? strategy->table->release(strategy, unit, phase) : NULL;
 }
 
-static aorta_status layer_forward(struct aorta_step *step, const struct aorta_pass *pass, int layer) {
+static aorta_status pass_layer(struct aorta_step *step, const struct aorta_pass *pass, int layer,
+                               enum aorta_phase phase) {
     struct aorta_model *model = step->context->model;
     struct aorta_strategy *s = step->strategy;
+    const bool backward = phase == AORTA_BACKWARD;
     struct aorta_unit_view view;
-    AORTA_TRY(s->table->acquire(s, layer, AORTA_FORWARD, &view));
-    AORTA_TRY(begin_part(step, aorta_model_unit_name(model, layer), "layer_forward", layer,
-                         aorta_model_layer_work(model, false)));
-    AORTA_TRY(aorta_model_layer_forward(model, pass, layer, &view));
+    AORTA_TRY(s->table->acquire(s, layer, phase, &view));
+    AORTA_TRY(begin_part(step, aorta_model_unit_name(model, layer), backward ? "layer_backward" : "layer_forward",
+                         layer, aorta_model_layer_work(model, backward)));
+    AORTA_TRY(backward ? aorta_model_layer_backward(model, pass, layer, &view)
+                       : aorta_model_layer_forward(model, pass, layer, &view));
     AORTA_TRY(end_part(step));
-    if (step->copies) AORTA_TRY(aorta_copies_begin(step->copies, layer));
+    if (step->copies && !backward) AORTA_TRY(aorta_copies_begin(step->copies, layer));
     AORTA_TRY(aorta_inject_after_layer(step->context));
-    return release(s, layer, AORTA_FORWARD);
-}
-
-static aorta_status layer_backward(struct aorta_step *step, const struct aorta_pass *pass, int layer) {
-    struct aorta_model *model = step->context->model;
-    struct aorta_strategy *s = step->strategy;
-    struct aorta_unit_view view;
-    AORTA_TRY(s->table->acquire(s, layer, AORTA_BACKWARD, &view));
-    AORTA_TRY(begin_part(step, aorta_model_unit_name(model, layer), "layer_backward", layer,
-                         aorta_model_layer_work(model, true)));
-    AORTA_TRY(aorta_model_layer_backward(model, pass, layer, &view));
-    AORTA_TRY(end_part(step));
-    AORTA_TRY(aorta_inject_after_layer(step->context));
-    return release(s, layer, AORTA_BACKWARD);
+    return release(s, layer, phase);
 }
 
 static aorta_status forward(struct aorta_step *step, const struct aorta_pass *pass, const struct aorta_batch *batch,
@@ -144,7 +134,7 @@ static aorta_status forward(struct aorta_step *step, const struct aorta_pass *pa
     AORTA_TRY(begin_part(step, "root", "input_forward", -1, aorta_model_input_work(model, false)));
     AORTA_TRY(aorta_model_input_forward(model, pass, batch, root));
     AORTA_TRY(end_part(step));
-    for (int layer = 0; layer < layers; layer++) AORTA_TRY(layer_forward(step, pass, layer));
+    for (int layer = 0; layer < layers; layer++) AORTA_TRY(pass_layer(step, pass, layer, AORTA_FORWARD));
     return NULL;
 }
 
@@ -157,7 +147,7 @@ static aorta_status backward(struct aorta_step *step, const struct aorta_pass *p
     AORTA_TRY(begin_part(step, "root", "head", -1, aorta_model_head_work(model)));
     AORTA_TRY(aorta_model_head(model, pass, batch, root));
     AORTA_TRY(end_part(step));
-    for (int layer = layers - 1; layer >= 0; layer--) AORTA_TRY(layer_backward(step, pass, layer));
+    for (int layer = layers - 1; layer >= 0; layer--) AORTA_TRY(pass_layer(step, pass, layer, AORTA_BACKWARD));
     AORTA_TRY(begin_part(step, "root", "input_backward", -1, aorta_model_input_work(model, true)));
     AORTA_TRY(aorta_model_input_backward(model, pass, batch, root));
     AORTA_TRY(end_part(step));
@@ -222,27 +212,16 @@ aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_ba
 
 /* ---- optimizer ---- */
 
-static aorta_status all_reduce_control(struct aorta_step *step, struct aorta_comm *comm, int group, const char *tag,
-                                       float *first, size_t count) {
-    const struct aorta_train_collective collective = {.flow = AORTA_FLOW_OPTIMIZER,
-                                                      .comm = comm,
-                                                      .group = group,
-                                                      .tag = tag,
-                                                      .layer = -1,
-                                                      .call = aorta_train_call(AORTA_ALL_REDUCE, first, first, count)};
-    return aorta_train_collect(step->context, &collective);
-}
-
 /* One all-reduce carries norm and stop flag where the shard group is the world; else each has its own group. */
 static aorta_status sum_control(struct aorta_step *step) {
     struct aorta_comm *norm = step->memory.norm, *world = step->context->control;
     if (aorta_comm_size(world) == 1) return NULL;
-    if (norm && aorta_comm_size(norm) == aorta_comm_size(world))
-        return all_reduce_control(step, norm, step->memory.norm_group, "gradient norm", &step->control->square_sum, 2);
+    const bool together = norm && aorta_comm_size(norm) == aorta_comm_size(world);
     if (norm)
-        AORTA_TRY(
-            all_reduce_control(step, norm, step->memory.norm_group, "gradient norm", &step->control->square_sum, 1));
-    return all_reduce_control(step, world, 0, "stop flag", &step->control->stop, 1);
+        AORTA_TRY(aorta_train_sum(step->context, AORTA_FLOW_OPTIMIZER, norm, step->memory.norm_group, "gradient norm",
+                                  &step->control->square_sum, together ? 2 : 1));
+    if (together) return NULL;
+    return aorta_train_sum(step->context, AORTA_FLOW_OPTIMIZER, world, 0, "stop flag", &step->control->stop, 1);
 }
 
 /* Clipping, loss scale and whether the step is skipped, from the norm. */
@@ -343,7 +322,7 @@ static aorta_status update(struct aorta_step *step) {
     if (!m->root_first) return clip_and_update(step, "optimizer", 0, m->count);
     struct aorta_stream *optimizer = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
     bool shared = optimizer == aorta_train_stream(c, AORTA_FLOW_ALL_GATHER);
-    enum aorta_role role = shared ? AORTA_ROLE_COMPUTE : c->flows[AORTA_FLOW_OPTIMIZER];
+    enum aorta_role role = shared ? AORTA_ROLE_COMPUTE : aorta_train_role(c, AORTA_FLOW_OPTIMIZER);
     AORTA_TRY(clip_and_update(step, "root", m->layers, m->count - m->layers));
     AORTA_TRY(begin_layers(step, role));
     AORTA_TRY(step->strategy->table->root_updated(step->strategy));

@@ -80,6 +80,9 @@ AORTA_MUST_USE aorta_status aorta_replicated_create(struct aorta_train_context *
  * (use_orig_params = false): all parameters are one piece, cut evenly. Padding holds zeros. */
 
 enum { AORTA_LAYOUT_MAX_PARAMETERS = 12, AORTA_LAYOUT_ALIGNMENT = 16 };
+static inline int64_t aorta_layout_align(int64_t elements) {
+    return (elements + AORTA_LAYOUT_ALIGNMENT - 1) / AORTA_LAYOUT_ALIGNMENT * AORTA_LAYOUT_ALIGNMENT;
+}
 
 struct aorta_layout_parameter {
     int64_t rows, columns;

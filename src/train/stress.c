@@ -1,4 +1,3 @@
-#include "base/clock.h"
 #include "ops/ops.h"
 #include "train/step.h"
 
@@ -157,8 +156,8 @@ aorta_status aorta_stress_join(struct aorta_stress *stress) {
 /* ---- all-reduces and copies ---- */
 
 static aorta_status all_reduce(const struct aorta_stress *stress, float *values) {
-    return aorta_train_sum(stress->context, AORTA_FLOW_OPTIMIZER, stress->context->control, "inject_allreduce_copies",
-                           values, REDUCED);
+    return aorta_train_sum(stress->context, AORTA_FLOW_OPTIMIZER, stress->context->control, 0,
+                           "inject_allreduce_copies", values, REDUCED);
 }
 
 static aorta_status copy(const struct aorta_stress *stress, const char *function, float *to, const float *from) {
@@ -171,12 +170,8 @@ static aorta_status copy(const struct aorta_stress *stress, const char *function
 }
 
 static aorta_status wait_for_copy(const struct aorta_stress *stress) {
-    const struct aorta_train_context *c = stress->context;
-    struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
-    if (aorta_stream_capturing(stream)) return NULL;
-    const int64_t start_ns = aorta_clock_ns();
-    AORTA_TRY(aorta_stream_synchronize(stream));
-    return aorta_recorder_host(c->recorder, AORTA_HOST_SYNC, start_ns, aorta_clock_ns());
+    struct aorta_stream *stream = aorta_train_stream(stress->context, AORTA_FLOW_OPTIMIZER);
+    return aorta_stream_capturing(stream) ? NULL : aorta_train_synchronize(stress->context, stream);
 }
 
 /* Reduced on the device, copied there, reduced again, to the host and back, reduced again. */

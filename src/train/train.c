@@ -326,10 +326,6 @@ static void end_flight(struct trainer_flight *flight) {
     aorta_event_destroy(flight->done);
 }
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* Where a kernel writes the step's timestamp, the next step need not wait for it. */
 static aorta_status open_report(struct trainer *t) {
     if (!aorta_device_is_gpu(t->context.device)) return NULL;
@@ -375,7 +371,7 @@ static aorta_status open_transformer(struct trainer *t) {
     AORTA_TRY(aorta_dataset_create(o, t->run->ranks.rank, t->run->ranks.world_size, &t->dataset));
     t->per_epoch = aorta_dataset_steps_per_epoch(t->dataset);
     t->total_steps = t->per_epoch * o->training.epochs;
-    if (o->training.max_steps > 0) t->total_steps = smaller(t->total_steps, o->training.max_steps);
+    if (o->training.max_steps > 0 && o->training.max_steps < t->total_steps) t->total_steps = o->training.max_steps;
     AORTA_TRY(make_flights(t));
     AORTA_TRY(aorta_input_create(&t->context, t->dataset, t->total_steps, t->done, &t->input));
     for (int i = 0; i < TRAINER_SLOTS; i++) t->flights[i].input = aorta_input_memory(t->input, i);

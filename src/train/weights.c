@@ -371,7 +371,10 @@ static aorta_status export_all(const struct aorta_train_context *context, struct
 }
 
 static aorta_status dump(const struct aorta_train_context *context, struct aorta_strategy *strategy,
-                         enum aorta_export what, const char *name, float scale) {
+                         enum aorta_export what, int64_t step, float scale) {
+    char name[64];
+    snprintf(name, sizeof name, "%s_%04lld.safetensors", what == AORTA_EXPORT_PARAMETERS ? "params" : "grads",
+             (long long)step);
     size_t count = (size_t)aorta_model_parameter_count(context->model);
     size_t elements = (size_t)aorta_model_element_count(context->model);
     float *block = calloc(elements, sizeof *block);
@@ -389,9 +392,7 @@ static aorta_status dump(const struct aorta_train_context *context, struct aorta
 
 aorta_status aorta_dump_parameters(const struct aorta_train_context *context, struct aorta_strategy *strategy,
                                    int64_t step) {
-    char name[64];
-    snprintf(name, sizeof name, "params_%04lld.safetensors", (long long)step);
-    return dump(context, strategy, AORTA_EXPORT_PARAMETERS, name, 1);
+    return dump(context, strategy, AORTA_EXPORT_PARAMETERS, step, 1);
 }
 
 aorta_status aorta_dump_gradients(const struct aorta_train_context *context, struct aorta_strategy *strategy,
@@ -400,9 +401,7 @@ aorta_status aorta_dump_gradients(const struct aorta_train_context *context, str
     struct aorta_stream *compute = aorta_train_compute(context);
     AORTA_TRY(aorta_copy(compute, &state, context->state, sizeof state));
     AORTA_TRY(aorta_stream_synchronize(compute));
-    char name[64];
-    snprintf(name, sizeof name, "grads_%04lld.safetensors", (long long)step);
-    return dump(context, strategy, AORTA_EXPORT_GRADIENTS, name, 1 / state.loss_scale);
+    return dump(context, strategy, AORTA_EXPORT_GRADIENTS, step, 1 / state.loss_scale);
 }
 
 aorta_status aorta_dump_batch(const struct aorta_train_context *context, const struct aorta_batch_layout *layout,

@@ -35,7 +35,7 @@ static void test_defaults_are_those_of_the_specification(void **state) {
     assert_int_equal(options.streams.count, 4);
     assert_int_equal(options.streams.priorities[AORTA_ROLE_COMPUTE], AORTA_PRIORITY_NORMAL);
     assert_int_equal(options.streams.priorities[AORTA_ROLE_AUX], AORTA_PRIORITY_HIGH);
-    assert_int_equal(options.streams.assignment.reduce_scatter, AORTA_ROLE_REDUCESCATTER);
+    assert_int_equal(options.streams.assignment[AORTA_FLOW_REDUCE_SCATTER], AORTA_ROLE_REDUCESCATTER);
     assert_int_equal(options.device.index, -1);
     aorta_train_options_free(&options);
 }
