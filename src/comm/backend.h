@@ -17,10 +17,10 @@ struct aorta_comm_backend {
     bool simulated;
     /* Fill rank, size and state of `comm`, whose other fields are set. On failure nothing stays allocated. */
     aorta_status (*open)(const struct aorta_comm_options *options, struct aorta_comm *comm);
-    /* `comm` becomes the group of these ranks of `parent`. count 0: takes part in the agreement only, and fills
-     * nothing. */
+    /* `comm`, a copy of `parent`, becomes the group of these of its ranks. count 0: takes part in the agreement only,
+     * and fills nothing. */
     aorta_status (*split)(struct aorta_comm *parent, const int *ranks, int count, struct aorta_comm *comm);
-    void (*close)(struct aorta_comm *comm);
+    void (*close)(struct aorta_comm *comm); /* NULL: there is nothing to do */
     /* comm.c has checked the call. NULL: a kernel of its name runs it (aorta_mpi_kernel, aorta_nccl_kernel). */
     aorta_status (*enqueue)(struct aorta_comm *comm, struct aorta_stream *stream, const struct aorta_comm_call *call);
     /* NULL: no library. At most `capacity` bytes, with the NUL. */

@@ -62,23 +62,17 @@ bool mpi_loaded(struct mpi_api *api) {
 
 /* ---- calls that wait for the other ranks without end ---- */
 
-struct task {
-    struct mpi_call call;
-    mpi_function *function;
-};
-
-static void run_task(void *argument) {
-    struct task *task = argument;
-    task->call.error = task->function(&task->call);
+static void run_call(void *argument) {
+    struct mpi_call *call = argument;
+    call->error = call->function(call);
 }
 
-aorta_status mpi_bounded(mpi_function *function, struct mpi_call *call, const char *name, int rank, int size,
-                         double timeout_s) {
-    struct task task = {*call, function};
-    int error = aorta_bounded(run_task, &task, sizeof task, timeout_s, NULL);
+aorta_status mpi_bounded(int (*function)(struct mpi_call *call), struct mpi_call *call, const char *name, int rank,
+                         int size, double timeout_s) {
+    call->function = function;
+    int error = aorta_bounded(run_call, call, sizeof *call, timeout_s, NULL);
     if (error == ETIMEDOUT) return aorta_bounded_late(name, rank, size, timeout_s);
     if (error) return AORTA_ERROR(AORTA_IO, "%s: no thread: %s", name, strerror(error));
-    *call = task.call;
     return mpi_check(call->api, call->error, name);
 }
 
@@ -189,6 +183,13 @@ aorta_status mpi_group_begin(struct mpi_group *group, const struct mpi_api *api,
     return mpi_check(api, api->Comm_size(mpi, &group->size), "MPI_Comm_size");
 }
 
+void mpi_group_free(struct mpi_group *group) {
+    free(group->sends.items);
+    free(group->receives.items);
+    if (!group->failed) free(group->scratch);
+    free(group);
+}
+
 static aorta_status open_beacon(struct mpi_group *group) {
     int world_rank;
     AORTA_TRY(mpi_check(&group->api, group->api.Comm_rank(group->api.world, &world_rank), "MPI_Comm_rank"));
@@ -226,15 +227,9 @@ static aorta_status mpi_open(const struct aorta_comm_options *options, struct ao
 static void mpi_close(struct aorta_comm *comm) {
     struct mpi_group *group = comm->state;
     aorta_beacon_close(group->beacon);
-    free(group->sends.items);
-    free(group->receives.items);
-    /* After a failure MPI may still write into the scratch, and freeing the communicator could wait for a dead rank;
-     * the process is about to end. */
-    if (!group->failed) {
-        if (mpi_joined(&group->api)) free_communicator(group);
-        free(group->scratch);
-    }
-    free(group);
+    /* After a failure freeing the communicator could wait for a dead rank; the process is about to end. */
+    if (!group->failed && mpi_joined(&group->api)) free_communicator(group);
+    mpi_group_free(group);
 }
 
 /* Every rank sends its list to all. Otherwise one rank's mistake would let the other ranks wait for ever. */

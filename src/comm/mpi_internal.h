@@ -58,19 +58,21 @@ bool mpi_joined(const struct mpi_api *api);
 
 /* A group of the ranks of `mpi`, without a beacon. After a failure it holds nothing. */
 aorta_status mpi_group_begin(struct mpi_group *group, const struct mpi_api *api, MPI_Comm mpi, double timeout_s);
+/* Without its communicator. After a failure MPI may still write into the scratch, which then stays. */
+void mpi_group_free(struct mpi_group *group);
 
 /* A call of MPI that waits for other ranks without a limit, and its result. */
 struct mpi_call {
+    int (*function)(struct mpi_call *call); /* set by mpi_bounded */
     const struct mpi_api *api;
     MPI_Comm comm, made;
     MPI_Group members;
     int level, error; /* level: of threads; of MPI_Abort the exit code */
 };
-typedef int mpi_function(struct mpi_call *call);
 /* Runs the function on another thread. AORTA_TIMEOUT when it does not return in time: it is then left alone, and
  * everything that could wait for it, too. `rank` of `size` is for the message. */
-aorta_status mpi_bounded(mpi_function *function, struct mpi_call *call, const char *name, int rank, int size,
-                         double timeout_s);
+aorta_status mpi_bounded(int (*function)(struct mpi_call *call), struct mpi_call *call, const char *name, int rank,
+                         int size, double timeout_s);
 
 /* ---- waiting ---- */
 

@@ -495,10 +495,7 @@ static aorta_status leave_close(void *user, bool finalize) {
     const int rank = group->rank, size = group->size;
     const double timeout_s = group->timeout_s;
     struct mpi_api api = group->api;
-    if (!group->failed) free(group->scratch); /* else MPI may still write into it */
-    free(group->sends.items);
-    free(group->receives.items);
-    free(group);
+    mpi_group_free(group);
     if (!finalize) return NULL;
     check_leaks();
     struct mpi_call call = {.api = &api};

@@ -102,30 +102,24 @@ int nccl_wait_ready(const struct nccl_api *api, void *comm, int result) {
     return result;
 }
 
-struct task {
-    struct nccl_call call;
-    nccl_function *function;
-    aorta_status status; /* of the thread itself */
-};
-
-static void run_task(void *argument) {
-    struct task *task = argument;
-    task->status = aorta_gpu_make_current(task->call.device);
-    if (!task->status) task->call.result = task->function(&task->call);
+static void run_call(void *argument) {
+    struct nccl_call *call = argument;
+    call->status = aorta_gpu_make_current(call->device);
+    if (!call->status) call->result = call->function(call);
 }
 
-aorta_status nccl_bounded(const struct nccl_group *group, nccl_function *function, struct nccl_call *call,
-                          const char *name) {
+aorta_status nccl_bounded(const struct nccl_group *group, int (*function)(struct nccl_call *call),
+                          struct nccl_call *call, const char *name) {
     const struct nccl_domain *domain = group->domain;
+    call->function = function;
     call->api = domain->api;
     call->device = domain->device;
-    struct task task = {.call = *call, .function = function};
-    int error = aorta_bounded(run_task, &task, sizeof task, domain->timeout_s, &domain->failed);
+    int error = aorta_bounded(run_call, call, sizeof *call, domain->timeout_s, &domain->failed);
     if (error == ECANCELED) return aorta_annotate(nccl_failure(domain), "%s", name);
     if (error == ETIMEDOUT) return aorta_bounded_late(name, group->rank, group->size, domain->timeout_s);
     if (error) return AORTA_ERROR(AORTA_IO, "%s: no thread: %s", name, strerror(error));
-    *call = task.call;
-    return task.status ? task.status : nccl_check(call->api, call->made ? call->made : call->comm, call->result, name);
+    return call->status ? call->status
+                        : nccl_check(call->api, call->made ? call->made : call->comm, call->result, name);
 }
 
 /* ---- domains ---- */
@@ -372,7 +366,7 @@ static bool fine(int result) {
     return result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS;
 }
 
-/* One send and one receive for each rank, which NCCL runs as one kernel. */
+/* One send and one receive for each rank. */
 static int all_to_all(const struct nccl_group *group, const struct aorta_comm_call *call,
                       const struct aorta_comm_piece *piece, void *stream) {
     const struct nccl_api *api = group->domain->api;
@@ -380,8 +374,7 @@ static int all_to_all(const struct nccl_group *group, const struct aorta_comm_ca
     const int type = types[call->dtype];
     const char *send = piece->send;
     char *receive = piece->receive;
-    int result = api->group_start();
-    if (result != NCCL_SUCCESS) return result;
+    int result = NCCL_SUCCESS;
     for (int peer = 0; peer < group->size && fine(result); peer++) {
         const size_t out = call->send_counts ? call->send_counts[peer] : piece->count;
         const size_t in = call->receive_counts ? call->receive_counts[peer] : piece->count;
@@ -389,8 +382,7 @@ static int all_to_all(const struct nccl_group *group, const struct aorta_comm_ca
         if (fine(result) && in) result = api->receive(receive, in, type, peer, group->comm, stream);
         send += out * element, receive += in * element;
     }
-    int ended = api->group_end();
-    return fine(result) ? ended : result;
+    return result;
 }
 
 /* Queues one piece of the call. */
@@ -414,14 +406,14 @@ static int run_piece(const struct nccl_group *group, const struct aorta_comm_cal
     }
 }
 
-/* Several pieces make a group, which NCCL runs as one kernel. */
+/* Several pieces, and the messages of an all-to-all, make a group, which NCCL runs as one kernel. */
 static int run_pieces(const struct nccl_group *group, const struct aorta_comm_call *call, void *stream) {
     const struct nccl_api *api = group->domain->api;
-    if (call->piece_count == 1) return run_piece(group, call, call->pieces, stream);
+    if (call->piece_count == 1 && call->kind != AORTA_ALL_TO_ALL) return run_piece(group, call, call->pieces, stream);
     int result = api->group_start();
     if (result != NCCL_SUCCESS) return result;
     for (int i = 0; i < call->piece_count && fine(result); i++)
-        if (call->pieces[i].count) result = run_piece(group, call, &call->pieces[i], stream);
+        if (call->pieces[i].count || call->send_counts) result = run_piece(group, call, &call->pieces[i], stream);
     int ended = api->group_end();
     return fine(result) ? ended : result;
 }

@@ -68,19 +68,20 @@ int nccl_wait_ready(const struct nccl_api *api, void *comm, int result);
 
 /* A call that waits for other ranks; `made` and `result` are its results. */
 struct nccl_call {
+    int (*function)(struct nccl_call *call); /* these three are set by nccl_bounded */
     const struct nccl_api *api;
     struct aorta_device *device;
+    aorta_status status; /* of the thread itself */
     void *comm, *made;
     struct nccl_unique_id id;
     int color, key, result;
     void *memory, *window;
     size_t bytes;
 };
-typedef int nccl_function(struct nccl_call *call);
 /* Runs the function on another thread. AORTA_TIMEOUT when it does not return in time; it is then left alone, so it
  * touches nothing but its call and the library. */
-aorta_status nccl_bounded(const struct nccl_group *group, nccl_function *function, struct nccl_call *call,
-                          const char *name);
+aorta_status nccl_bounded(const struct nccl_group *group, int (*function)(struct nccl_call *call),
+                          struct nccl_call *call, const char *name);
 
 /* ---- symmetric memory (nccl_watch.c) ---- */
 

@@ -296,7 +296,8 @@ aorta_status aorta_device_adopt(struct aorta_device *device, void *adopted, size
 }
 
 /* The block knows which kind of memory it is. */
-static void free_block(struct aorta_memory *memory, void *address) {
+void aorta_device_free(struct aorta_device *device, void *address) {
+    struct aorta_memory *memory = device->memory;
     if (!address) return;
     pthread_mutex_lock(&memory->lock);
     struct block block = take_live(memory, address);
@@ -315,12 +316,8 @@ static void free_block(struct aorta_memory *memory, void *address) {
     if (block.put) block.put(block.owner, block.memory); /* may take long */
 }
 
-void aorta_device_free(struct aorta_device *device, void *address) {
-    free_block(device->memory, address);
-}
-
 void aorta_pinned_free(struct aorta_device *device, void *address) {
-    free_block(device->memory, address);
+    aorta_device_free(device, address);
 }
 
 struct aorta_memory_info aorta_device_memory(struct aorta_device *device) {
