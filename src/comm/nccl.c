@@ -15,7 +15,7 @@
 #define STATE_POLL_NS 1000000
 
 static const struct aorta_symbol symbols[] = {
-#define ROW(member, symbol, required) {#symbol, offsetof(struct nccl_api, member), required},
+#define ROW(member, symbol, required, ...) {#symbol, offsetof(struct nccl_api, member), required},
 #include "comm/nccl.def"
 #undef ROW
 };

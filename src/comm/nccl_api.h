@@ -36,33 +36,11 @@ struct nccl_config {
     int later; /* where 2.18 had padding; must say NCCL_UNDEFINED */
 };
 
-/* Results are enum ncclResult_t, types and reductions enums too; communicators and streams are pointers. */
+/* Results are enum ncclResult_t, types and reductions enums too; communicators, streams and windows are pointers. */
 struct nccl_api {
-    int (*version)(int *version);
-    int (*unique_id)(struct nccl_unique_id *id);
-    int (*init_rank)(void **comm, int ranks, struct nccl_unique_id id, int rank, struct nccl_config *config);
-    int (*split)(void *comm, int color, int key, void **made,
-                 struct nccl_config *config); /* may be NULL: before 2.18 */
-    int (*finalize)(void *comm);
-    int (*destroy)(void *comm);
-    int (*abort)(void *comm);
-    int (*async_error)(void *comm, int *result);
-    const char *(*error_text)(int result);
-    const char *(*last_error)(void *comm); /* may be NULL */
-    int (*all_reduce)(const void *send, void *receive, size_t count, int type, int reduction, void *comm, void *stream);
-    int (*reduce_scatter)(const void *send, void *receive, size_t receive_count, int type, int reduction, void *comm,
-                          void *stream);
-    int (*all_gather)(const void *send, void *receive, size_t send_count, int type, void *comm, void *stream);
-    int (*broadcast)(const void *send, void *receive, size_t count, int type, int root, void *comm, void *stream);
-    int (*send)(const void *send, size_t count, int type, int peer, void *comm, void *stream);
-    int (*receive)(void *receive, size_t count, int type, int peer, void *comm, void *stream);
-    int (*group_start)(void);
-    int (*group_end)(void);
-    /* May be NULL: before 2.27. Windows are pointers. */
-    int (*memory_alloc)(void **memory, size_t bytes);
-    int (*memory_free)(void *memory);
-    int (*window_register)(void *comm, void *memory, size_t bytes, void **window, int flags);
-    int (*window_deregister)(void *comm, void *window);
+#define ROW(member, symbol, required, result, parameters) result(*member) parameters;
+#include "comm/nccl.def"
+#undef ROW
 };
 
 #endif

@@ -31,7 +31,7 @@ template <class R1, class... A1, class R2, class... A2> constexpr bool same(R1 (
         return agrees<R1, R2>() && (agrees<A1, A2>() && ...);
 }
 
-#define ROW(member, symbol, required)                                                                                  \
+#define ROW(member, symbol, required, ...)                                                                                  \
     static_assert(same(decltype(nccl_api::member){}, decltype(+symbol){}), #member " is not declared as " #symbol " is");
 #include "comm/nccl.def"
 #undef ROW

@@ -53,9 +53,9 @@ template <class R1, class... A1, class R2, class... A2> constexpr bool same(R1 (
 
 // Numbers that vendor.c and api.h repeat.
 #ifdef CHECK_CUDA
-#define DRIVER(member, cuda, hip) CHECK(gpu_api, member, cuda)
-#define CUDA(member, symbol, required) CHECK(gpu_api, member, symbol)
-#define COMPILER(member, nvrtc, hiprtc) CHECK(gpu_compiler_api, member, nvrtc)
+#define DRIVER(member, cuda, hip, ...) CHECK(gpu_api, member, cuda)
+#define CUDA(member, symbol, required, ...) CHECK(gpu_api, member, symbol)
+#define COMPILER(member, nvrtc, hiprtc, ...) CHECK(gpu_compiler_api, member, nvrtc)
 #include "device/gpu/vendor.def"
 static_assert(GPU_INVALID_VALUE == CUDA_ERROR_INVALID_VALUE && GPU_OUT_OF_MEMORY == CUDA_ERROR_OUT_OF_MEMORY &&
               GPU_STUB_LIBRARY == CUDA_ERROR_STUB_LIBRARY && GPU_NO_DEVICE == CUDA_ERROR_NO_DEVICE && GPU_NOT_READY == CUDA_ERROR_NOT_READY &&
@@ -91,9 +91,9 @@ constexpr auto c_hipMalloc = static_cast<hipError_t (*)(void **, size_t)>(hipMal
 constexpr auto c_hipHostMalloc = static_cast<hipError_t (*)(void **, size_t, unsigned)>(hipHostMalloc);
 #define hipMalloc c_hipMalloc
 #define hipHostMalloc c_hipHostMalloc
-#define DRIVER(member, cuda, hip) CHECK(gpu_api, member, hip)
-#define HIP(member, symbol, required) CHECK(gpu_api, member, symbol)
-#define COMPILER(member, nvrtc, hiprtc) CHECK(gpu_compiler_api, member, hiprtc)
+#define DRIVER(member, cuda, hip, ...) CHECK(gpu_api, member, hip)
+#define HIP(member, symbol, required, ...) CHECK(gpu_api, member, symbol)
+#define COMPILER(member, nvrtc, hiprtc, ...) CHECK(gpu_compiler_api, member, hiprtc)
 #include "device/gpu/vendor.def"
 static_assert(GPU_INVALID_VALUE == hipErrorInvalidValue && GPU_OUT_OF_MEMORY == hipErrorOutOfMemory &&
               GPU_NO_DEVICE == hipErrorNoDevice && GPU_NOT_READY == hipErrorNotReady &&
@@ -109,7 +109,7 @@ static_assert(hipMemcpyDefault == 4 && hipDeviceAttributeMultiprocessorCount == 
 
 #ifdef CHECK_RSMI
 extern "C" rsmi_status_t rsmi_dev_current_socket_power_get(uint32_t index, uint64_t *microwatts); // from ROCm 6 on
-#define ROW(member, symbol, required) CHECK(rsmi_api, member, symbol)
+#define ROW(member, symbol, required, ...) CHECK(rsmi_api, member, symbol)
 #include "device/gpu/rsmi.def"
 #undef ROW
 static_assert(RSMI_CLK_TYPE_SYS == 0 && RSMI_CLK_TYPE_MEM == 4 && RSMI_TEMP_CURRENT == 0 && RSMI_TEMP_TYPE_EDGE == 0 &&

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Declares every function as our table of functions has it. */
-#define ROW(member, suffix)                                                                                            \
+#define ROW(member, suffix, ...)                                                                                       \
     __attribute__((visibility("default"))) __typeof__(*((struct aorta_blas_api *)0)->member) hipblasLt##suffix;
 #include "ops/gpu/blas.def"
 #undef ROW

@@ -27,7 +27,7 @@ template <class R1, class... A1, class R2, class... A2> constexpr bool same(R1 (
         return false;
 }
 
-#define ROW(member, suffix)                                                                                            \
+#define ROW(member, suffix, ...)                                                                                            \
     static_assert(same(decltype(aorta_blas_api::member){}, decltype(+cublasLt##suffix){}),                             \
                   "aorta_blas_api." #member " is not declared as cublasLt" #suffix " is");
 #include "ops/gpu/blas.def"

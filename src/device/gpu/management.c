@@ -201,7 +201,7 @@ enum {
     MOST_LINKS = 36, /* 18 on Hopper and Blackwell */
 };
 
-#define ROW(member, symbol, required) {#symbol, offsetof(struct nvml_api, member), required},
+#define ROW(member, symbol, required, ...) {#symbol, offsetof(struct nvml_api, member), required},
 static const struct aorta_symbol symbols[] = {
 #include "device/gpu/nvml.def"
 };
@@ -379,7 +379,7 @@ enum {
     LINK_XGMI = 2,
 };
 
-#define ROW(member, symbol, required) {#symbol, offsetof(struct rsmi_api, member), required},
+#define ROW(member, symbol, required, ...) {#symbol, offsetof(struct rsmi_api, member), required},
 static const struct aorta_symbol rsmi_symbols[] = {
 #include "device/gpu/rsmi.def"
 };

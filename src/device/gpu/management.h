@@ -7,49 +7,16 @@
 
 /* NVML; every function returns 0 for success. */
 struct nvml_api {
-    int (*init)(void);
-    int (*shutdown)(void);
-    const char *(*error_text)(int error);
-    int (*driver_version)(char *version, unsigned length);
-    int (*by_bus_id)(const char *bus_id, void **device);
-    int (*temperature)(void *device, int sensor, unsigned *celsius);
-    int (*power)(void *device, unsigned *milliwatts);
-    int (*clock)(void *device, int clock, unsigned *mhz);
-    int (*clock_max)(void *device, int clock, unsigned *mhz);
-    int (*power_limit)(void *device, unsigned *milliwatts);
-    int (*event_reasons)(void *device, unsigned long long *reasons);
-    int (*throttle_reasons)(void *device, unsigned long long *reasons);      /* its older name */
-    int (*violation)(void *device, int policy, unsigned long long times[2]); /* struct nvmlViolationTime_t: us, ns */
-    int (*utilization)(void *device, unsigned percent[2]);    /* struct nvmlUtilization_t: of the GPU, of its memory */
-    int (*memory)(void *device, unsigned long long bytes[3]); /* struct nvmlMemory_t: total, free, used */
-    int (*common_ancestor)(void *device, void *other, int *level);
-    int (*peer_status)(void *device, void *other, int capability, int *status);
-    int (*link_state)(void *device, unsigned link, int *active);
-    int (*count)(unsigned *count);
-    int (*by_index)(unsigned index, void **device);
-    int (*processes)(void *device, unsigned *count, void *infos);    /* nvmlProcessInfo_v2_t */
-    int (*processes_v3)(void *device, unsigned *count, void *infos); /* the same struct */
-    int (*process_use)(void *device, void *samples, unsigned *count, unsigned long long since_us);
+#define ROW(member, symbol, required, result, parameters) result(*member) parameters;
+#include "device/gpu/nvml.def"
+#undef ROW
 };
 
 /* ROCm SMI; every function returns 0 for success. */
 struct rsmi_api {
-    int (*init)(uint64_t flags);
-    int (*shutdown)(void);
-    int (*error_text)(int error, const char **text);
-    int (*version)(void *version); /* struct rsmi_version_t: three uint32_t and a text */
-    int (*count)(uint32_t *count);
-    int (*bus_id)(uint32_t index, uint64_t *id);
-    int (*temperature)(uint32_t index, uint32_t sensor, int metric, int64_t *millicelsius);
-    int (*power)(uint32_t index, uint32_t sensor, uint64_t *microwatts);
-    int (*socket_power)(uint32_t index, uint64_t *microwatts);
-    int (*power_cap)(uint32_t index, uint32_t sensor, uint64_t *microwatts);
-    int (*busy)(uint32_t index, uint32_t *percent);
-    int (*memory_used)(uint32_t index, int kind, uint64_t *bytes);
-    int (*clock)(uint32_t index, int clock, void *frequencies);
-    int (*link_type)(uint32_t index, uint32_t other, uint64_t *hops, int *type);
-    int (*processes)(void *infos, uint32_t *count); /* struct rsmi_process_info_t */
-    int (*process_devices)(uint32_t pid, uint32_t *indices, uint32_t *count);
+#define ROW(member, symbol, required, result, parameters) result(*member) parameters;
+#include "device/gpu/rsmi.def"
+#undef ROW
 };
 
 struct gpu_manager {

@@ -12,21 +12,21 @@
 /* ---- CUDA ---- */
 
 static const struct aorta_symbol cuda_symbols[] = {
-#define DRIVER(member, cuda, hip) {#cuda, offsetof(struct gpu_api, member), true},
-#define CUDA(member, symbol, required) {#symbol, offsetof(struct gpu_api, member), required},
+#define DRIVER(member, cuda, hip, ...) {#cuda, offsetof(struct gpu_api, member), true},
+#define CUDA(member, symbol, required, ...) {#symbol, offsetof(struct gpu_api, member), required},
 #include "device/gpu/vendor.def"
 };
 static const struct aorta_symbol hip_symbols[] = {
-#define DRIVER(member, cuda, hip) {#hip, offsetof(struct gpu_api, member), true},
-#define HIP(member, symbol, required) {#symbol, offsetof(struct gpu_api, member), required},
+#define DRIVER(member, cuda, hip, ...) {#hip, offsetof(struct gpu_api, member), true},
+#define HIP(member, symbol, required, ...) {#symbol, offsetof(struct gpu_api, member), required},
 #include "device/gpu/vendor.def"
 };
 static const struct aorta_symbol nvrtc_symbols[] = {
-#define COMPILER(member, nvrtc, hiprtc) {#nvrtc, offsetof(struct gpu_compiler_api, member), true},
+#define COMPILER(member, nvrtc, hiprtc, ...) {#nvrtc, offsetof(struct gpu_compiler_api, member), true},
 #include "device/gpu/vendor.def"
 };
 static const struct aorta_symbol hiprtc_symbols[] = {
-#define COMPILER(member, nvrtc, hiprtc) {#hiprtc, offsetof(struct gpu_compiler_api, member), true},
+#define COMPILER(member, nvrtc, hiprtc, ...) {#hiprtc, offsetof(struct gpu_compiler_api, member), true},
 #include "device/gpu/vendor.def"
 };
 

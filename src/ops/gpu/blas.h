@@ -9,22 +9,9 @@
 #include "ops/ops.h"
 
 struct aorta_blas_api { /* 0 is success */
-    int (*create)(void **handle);
-    int (*destroy)(void *handle);
-    int (*description_create)(void **description, int compute_type, int scale_type);
-    int (*description_destroy)(void *description);
-    int (*description_set)(void *description, int attribute, const void *value, size_t bytes);
-    int (*layout_create)(void **layout, int type, uint64_t rows, uint64_t columns, int64_t stride);
-    int (*layout_destroy)(void *layout);
-    int (*layout_set)(void *layout, int attribute, const void *value, size_t bytes);
-    int (*preference_create)(void **preference);
-    int (*preference_destroy)(void *preference);
-    int (*preference_set)(void *preference, int attribute, const void *value, size_t bytes);
-    int (*candidates)(void *handle, void *description, void *a, void *b, void *c, void *d, void *preference, int wanted,
-                      void *results, int *found);
-    int (*multiply)(void *handle, void *description, const void *alpha, const void *a, void *a_layout, const void *b,
-                    void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout,
-                    const void *algorithm, void *workspace, size_t workspace_bytes, void *stream);
+#define ROW(member, suffix, result, parameters) result(*member) parameters;
+#include "ops/gpu/blas.def"
+#undef ROW
 };
 
 /* Numbers from cublasLt.h and cublas_api.h (CUDA 13), hipblaslt.h and hipblas-common.h (ROCm 6); neither vendor has

@@ -3,13 +3,13 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const struct aorta_symbol cuda_symbols[] = {
-#define ROW(member, suffix) {"cublasLt" #suffix, offsetof(struct aorta_blas_api, member), true},
+#define ROW(member, suffix, ...) {"cublasLt" #suffix, offsetof(struct aorta_blas_api, member), true},
 #include "ops/gpu/blas.def"
 #undef ROW
 };
 
 static const struct aorta_symbol hip_symbols[] = {
-#define ROW(member, suffix) {"hipblasLt" #suffix, offsetof(struct aorta_blas_api, member), true},
+#define ROW(member, suffix, ...) {"hipblasLt" #suffix, offsetof(struct aorta_blas_api, member), true},
 #include "ops/gpu/blas.def"
 #undef ROW
 };
