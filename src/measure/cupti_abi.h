@@ -173,20 +173,9 @@ typedef uint64_t (*aorta_cupti_clock)(void);
 typedef void (*aorta_cupti_event)(void *user, uint32_t domain, uint32_t id, const void *data);
 
 struct aorta_cupti_api {
-    uint32_t (*get_version)(uint32_t *version);
-    uint32_t (*result_string)(uint32_t result, const char **string);
-    uint32_t (*subscribe)(void **subscriber, aorta_cupti_event callback, void *user);
-    uint32_t (*unsubscribe)(void *subscriber);
-    uint32_t (*enable_callback)(uint32_t on, void *subscriber, uint32_t domain, uint32_t id);
-    uint32_t (*graph_node_id)(void *node, uint64_t *id);
-    uint32_t (*register_callbacks)(aorta_cupti_request request, aorta_cupti_complete complete);
-    uint32_t (*register_clock)(aorta_cupti_clock clock);
-    uint32_t (*enable)(uint32_t kind);
-    uint32_t (*disable)(uint32_t kind);
-    uint32_t (*flush)(uint32_t flag);
-    uint32_t (*next_record)(uint8_t *buffer, size_t valid, struct aorta_cupti_activity **record);
-    uint32_t (*dropped)(void *context, uint32_t stream, size_t *dropped);
-    uint32_t (*set_attribute)(uint32_t attribute, size_t *bytes, void *value); /* may be NULL */
+#define ROW(member, symbol, tracer, recording, parameters) uint32_t(*member) parameters;
+#include "measure/cupti.def"
+#undef ROW
 };
 
 /* From CUPTI's records of device work to ours: for the tracer and for the library in other people's programs. */

@@ -45,24 +45,11 @@ static struct cupti *active;
 
 /* ---- the library ---- */
 
-#define ROW(member, symbol, needed)                                                                                    \
-    { symbol, offsetof(struct aorta_cupti_api, member), needed }
 static const struct aorta_symbol symbols[] = {
-    ROW(get_version, "cuptiGetVersion", true),
-    ROW(result_string, "cuptiGetResultString", true),
-    ROW(subscribe, "cuptiSubscribe", true),
-    ROW(unsubscribe, "cuptiUnsubscribe", true),
-    ROW(enable_callback, "cuptiEnableCallback", true),
-    ROW(graph_node_id, "cuptiGetGraphNodeId", true),
-    ROW(register_callbacks, "cuptiActivityRegisterCallbacks", true),
-    ROW(register_clock, "cuptiActivityRegisterTimestampCallback", true),
-    ROW(enable, "cuptiActivityEnable", true),
-    ROW(disable, "cuptiActivityDisable", true),
-    ROW(flush, "cuptiActivityFlushAll", true),
-    ROW(next_record, "cuptiActivityGetNextRecord", true),
-    ROW(dropped, "cuptiActivityGetNumDroppedRecords", true),
-};
+#define ROW(member, symbol, tracer, ...) {#symbol, offsetof(struct aorta_cupti_api, member), tracer},
+#include "measure/cupti.def"
 #undef ROW
+};
 
 static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so", NULL};
 

@@ -107,24 +107,10 @@ typedef void (*aorta_rocprofiler_on_event)(struct aorta_rocprofiler_callback eve
 typedef int (*aorta_rocprofiler_on_request)(uint64_t thread, uint64_t context, uint32_t kind, int32_t operation,
                                             uint64_t internal, uint64_t *external, void *user);
 
-/* Each returns a rocprofiler_status_t but for status_string. */
 struct aorta_rocprofiler_api {
-    uint32_t (*get_version)(uint32_t *major, uint32_t *minor, uint32_t *patch);
-    uint32_t (*get_timestamp)(uint64_t *ns);
-    const char *(*status_string)(uint32_t status);
-    uint32_t (*force_configure)(aorta_rocprofiler_configure configure);
-    uint32_t (*create_context)(uint64_t *context);
-    uint32_t (*start_context)(uint64_t context);
-    uint32_t (*stop_context)(uint64_t context);
-    uint32_t (*create_buffer)(uint64_t context, size_t bytes, size_t watermark, uint32_t policy,
-                              aorta_rocprofiler_on_records on_records, void *user, uint64_t *buffer);
-    uint32_t (*flush_buffer)(uint64_t buffer); /* returns when all its records have been handed out */
-    uint32_t (*configure_buffer)(uint64_t context, uint32_t kind, const int32_t *operations, size_t count,
-                                 uint64_t buffer);
-    uint32_t (*configure_callback)(uint64_t context, uint32_t kind, const int32_t *operations, size_t count,
-                                   aorta_rocprofiler_on_event on_event, void *user);
-    uint32_t (*configure_request)(uint64_t context, const uint32_t *kinds, size_t count,
-                                  aorta_rocprofiler_on_request on_request, void *user);
+#define ROW(member, symbol, result, parameters) result(*member) parameters;
+#include "measure/rocprofiler.def"
+#undef ROW
 };
 
 enum {
@@ -173,23 +159,11 @@ static _Thread_local struct {
 
 /* ---- the library ---- */
 
-#define ROW(member, symbol)                                                                                            \
-    { "rocprofiler_" symbol, offsetof(struct aorta_rocprofiler_api, member), true }
 static const struct aorta_symbol symbols[] = {
-    ROW(get_version, "get_version"),
-    ROW(get_timestamp, "get_timestamp"),
-    ROW(status_string, "get_status_string"),
-    ROW(force_configure, "force_configure"),
-    ROW(create_context, "create_context"),
-    ROW(start_context, "start_context"),
-    ROW(stop_context, "stop_context"),
-    ROW(create_buffer, "create_buffer"),
-    ROW(flush_buffer, "flush_buffer"),
-    ROW(configure_buffer, "configure_buffer_tracing_service"),
-    ROW(configure_callback, "configure_callback_tracing_service"),
-    ROW(configure_request, "configure_external_correlation_id_request_service"),
-};
+#define ROW(member, symbol, ...) {"rocprofiler_" #symbol, offsetof(struct aorta_rocprofiler_api, member), true},
+#include "measure/rocprofiler.def"
 #undef ROW
+};
 
 static const char *const names[] = {"librocprofiler-sdk.so.1", "librocprofiler-sdk.so", NULL};
 

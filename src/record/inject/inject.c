@@ -130,14 +130,14 @@ static bool enable_kind(uint32_t kind, bool needed) {
  * not know the newest. False: none could be switched. */
 static bool choose_calls(uint8_t on) {
     int chosen = 0;
-    if (!inject.cupti.enable_runtime || !inject.cupti.enable_driver) return false;
+    if (!inject.cupti.api.enable_runtime || !inject.cupti.api.enable_driver) return false;
     for (int runtime = 0; runtime < 2; runtime++) {
         uint32_t kind = runtime ? AORTA_CUPTI_KIND_RUNTIME : AORTA_CUPTI_KIND_DRIVER;
         for (uint32_t id = 1; id < CALL_IDS; id++) {
             const struct aorta_inject_call *call = aorta_inject_call_of(kind, id);
             bool wanted = call && aorta_inject_call_part(call) & inject.records.parts;
             if (wanted != on) continue;
-            uint32_t result = (runtime ? inject.cupti.enable_runtime : inject.cupti.enable_driver)(id, on);
+            uint32_t result = (runtime ? inject.cupti.api.enable_runtime : inject.cupti.api.enable_driver)(id, on);
             chosen += result == AORTA_CUPTI_SUCCESS;
         }
     }

@@ -102,11 +102,7 @@ uint32_t aorta_inject_call_part(const struct aorta_inject_call *call);
 /* ---- CUPTI: the library the process already has, or the one that suits its driver ---- */
 
 struct aorta_inject_cupti {
-    struct aorta_cupti_api api;                          /* register_clock is not used: see spool_format.h */
-    uint32_t (*enable_runtime)(uint32_t id, uint8_t on); /* NULL before CUDA 12.5 */
-    uint32_t (*enable_driver)(uint32_t id, uint8_t on);
-    uint32_t (*enable_domain)(uint32_t on, void *subscriber, uint32_t domain);
-    uint32_t (*finalize)(void);
+    struct aorta_cupti_api api;
     void *handle;
     char path[1024];
     char tried[1024];         /* the paths tried, when nothing was found */

@@ -104,35 +104,20 @@ static bool find(struct aorta_inject_cupti *cupti, const char *wish) {
     return try_usual(cupti, names);
 }
 
-#define ROW(member, symbol, needed)                                                                                    \
-    { symbol, offsetof(struct aorta_inject_cupti, member), needed }
 static const struct {
     const char *symbol;
     size_t offset;
     bool needed;
 } symbols[] = {
-    ROW(api.get_version, "cuptiGetVersion", true),
-    ROW(api.result_string, "cuptiGetResultString", true),
-    ROW(api.subscribe, "cuptiSubscribe", true),
-    ROW(api.unsubscribe, "cuptiUnsubscribe", true),
-    ROW(api.register_callbacks, "cuptiActivityRegisterCallbacks", true),
-    ROW(api.enable, "cuptiActivityEnable", true),
-    ROW(api.disable, "cuptiActivityDisable", true),
-    ROW(api.flush, "cuptiActivityFlushAll", true),
-    ROW(api.next_record, "cuptiActivityGetNextRecord", true),
-    ROW(api.dropped, "cuptiActivityGetNumDroppedRecords", true),
-    ROW(api.set_attribute, "cuptiActivitySetAttribute", false),
-    ROW(enable_runtime, "cuptiActivityEnableRuntimeApi", false),
-    ROW(enable_driver, "cuptiActivityEnableDriverApi", false),
-    ROW(enable_domain, "cuptiEnableDomain", false),
-    ROW(finalize, "cuptiFinalize", false),
-};
+#define ROW(member, symbol, tracer, recording, ...) {#symbol, offsetof(struct aorta_cupti_api, member), recording},
+#include "measure/cupti.def"
 #undef ROW
+};
 
 static bool fill_table(struct aorta_inject_cupti *cupti) {
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
         void *function = dlsym(cupti->handle, symbols[i].symbol);
-        memcpy((char *)cupti + symbols[i].offset, &function, sizeof function);
+        memcpy((char *)&cupti->api + symbols[i].offset, &function, sizeof function);
         if (function || !symbols[i].needed) continue;
         snprintf(cupti->tried, sizeof cupti->tried, "%.900s has no %s", cupti->path, symbols[i].symbol);
         return false;
@@ -275,20 +260,20 @@ static void at_call(void *user, uint32_t domain, uint32_t id, const void *data) 
     memcpy(&site, data, sizeof site);
     if (site != AORTA_CUPTI_SITE_EXIT || !move_on(detach, ASKED, LEAVING)) return;
     detach->cupti->api.unsubscribe(detach->subscriber);
-    detach->result = detach->cupti->finalize();
+    detach->result = detach->cupti->api.finalize();
     atomic_store(&detach->phase, GONE);
 }
 
 const char *aorta_inject_detach_ask(struct aorta_inject_detach *detach, const struct aorta_inject_cupti *cupti) {
-    if (!cupti->finalize || !cupti->enable_domain || cupti->version < AORTA_CUPTI_DETACHES)
+    if (!cupti->api.finalize || !cupti->api.enable_domain || cupti->version < AORTA_CUPTI_DETACHES)
         return "CUPTI stays in the process until CUDA 12.6, and costs a little";
     uint32_t result = cupti->api.subscribe(&detach->subscriber, at_call, detach);
     /* The owner of the subscription is recording; CUPTI must stay for it. */
     if (result == AORTA_CUPTI_MULTIPLE_SUBSCRIBERS) return "CUPTI stays in the process, for another profiler uses it";
     if (result != AORTA_CUPTI_SUCCESS) return "CUPTI stays in the process, for it refused a subscription";
     detach->cupti = cupti;
-    uint32_t results[] = {cupti->enable_domain(1, detach->subscriber, AORTA_CUPTI_DOMAIN_DRIVER),
-                          cupti->enable_domain(1, detach->subscriber, AORTA_CUPTI_DOMAIN_RUNTIME)};
+    uint32_t results[] = {cupti->api.enable_domain(1, detach->subscriber, AORTA_CUPTI_DOMAIN_DRIVER),
+                          cupti->api.enable_domain(1, detach->subscriber, AORTA_CUPTI_DOMAIN_RUNTIME)};
     atomic_store(&detach->phase, ASKED); /* not before: from now on CUPTI may be gone */
     if (results[0] == AORTA_CUPTI_SUCCESS || results[1] == AORTA_CUPTI_SUCCESS) return NULL;
     aorta_inject_detach_cancel(detach);
