@@ -1,5 +1,4 @@
-/* Linear layers and batched matrix products. Our matrices are stored row by row, a GPU library's column by column: our
- * y [rows, out] is its transpose to the library, and the operands are swapped. */
+/* Linear layers and batched matrix products. */
 #include "ops/cpu/cpu.h"
 #include "ops/gemm.h"
 #include "ops/gpu/blas.h"
@@ -84,32 +83,33 @@ static aorta_status products(const void *args) {
 
 /* ---- on a GPU ---- */
 
-/* A product by our own kernel: no operand is swapped or transposed; rows and columns have strides. */
-static aorta_status multiply_without_library(struct aorta_stream *stream, const struct aorta_blas_product *p,
+/* A product by our own kernel: no operand is transposed; rows and columns have strides. */
+static aorta_status multiply_without_library(struct aorta_stream *stream, const struct aorta_blas_product *product,
                                              const struct aorta_blas_operands *operands) {
-    const struct aorta_gpu_gemm_args args = {.a = operands->b,
-                                             .b = operands->a,
+    const struct aorta_products *s = &product->shape;
+    const struct aorta_gpu_gemm_args args = {.a = operands->a,
+                                             .b = operands->b,
                                              .bias = operands->bias,
                                              .c = operands->c,
-                                             .m = p->n,
-                                             .n = p->m,
-                                             .k = p->k,
-                                             .a_row = p->transpose_b ? 1 : p->b_stride,
-                                             .a_column = p->transpose_b ? p->b_stride : 1,
-                                             .b_row = p->transpose_a ? 1 : p->a_stride,
-                                             .b_column = p->transpose_a ? p->a_stride : 1,
-                                             .c_row = p->c_stride,
-                                             .accumulate = p->accumulate,
-                                             .c_is_fp32 = p->c_dtype == AORTA_F32,
-                                             .relu = p->epilogue == AORTA_BLAS_BIAS_RELU,
-                                             .batch = p->batch,
-                                             .a_batch = p->b_batch,
-                                             .b_batch = p->a_batch,
-                                             .c_batch = p->c_batch};
+                                             .m = s->m,
+                                             .n = s->n,
+                                             .k = s->k,
+                                             .a_row = s->transpose_a ? 1 : s->lda,
+                                             .a_column = s->transpose_a ? s->lda : 1,
+                                             .b_row = s->transpose_b ? 1 : s->ldb,
+                                             .b_column = s->transpose_b ? s->ldb : 1,
+                                             .c_row = s->ldc,
+                                             .accumulate = s->accumulate,
+                                             .c_is_fp32 = product->c_dtype == AORTA_F32,
+                                             .relu = product->epilogue == AORTA_BLAS_BIAS_RELU,
+                                             .batch = s->batch,
+                                             .a_batch = s->a_batch,
+                                             .b_batch = s->b_batch,
+                                             .c_batch = s->c_batch};
     const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(args.m, AORTA_GEMM_TILE),
                                                    aorta_ops_blocks(args.n, AORTA_GEMM_TILE), (uint32_t)args.batch},
                                         .threads = {AORTA_GEMM_THREADS}};
-    return aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gemm, p->dtype, grid, &args, sizeof args);
+    return aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gemm, product->dtype, grid, &args, sizeof args);
 }
 
 /* c by the library where it offers that, else by our kernel. */
@@ -120,40 +120,25 @@ static aorta_status multiply(struct aorta_stream *stream, const struct aorta_bla
     return done ? NULL : multiply_without_library(stream, product, operands);
 }
 
-/* Ours row by row, the library's column by column: its a is our b. */
-static struct aorta_blas_product for_library(struct aorta_products s, enum aorta_dtype dtype,
-                                             enum aorta_dtype c_dtype) {
-    return (struct aorta_blas_product){.dtype = dtype,
-                                       .c_dtype = c_dtype,
-                                       .m = s.n,
-                                       .n = s.m,
-                                       .k = s.k,
-                                       .a_stride = s.ldb,
-                                       .b_stride = s.lda,
-                                       .c_stride = s.ldc,
-                                       .transpose_a = s.transpose_b,
-                                       .transpose_b = s.transpose_a,
-                                       .accumulate = s.accumulate,
-                                       .batch = (int32_t)s.batch,
-                                       .a_batch = s.b_batch,
-                                       .b_batch = s.a_batch,
-                                       .c_batch = s.c_batch};
-}
-
 static aorta_status linear_forward_gpu(struct aorta_stream *stream, const void *args) {
     const struct aorta_linear_args *a = args;
     const enum aorta_dtype dtype = a->shape.dtype;
-    struct aorta_blas_product product = for_library(forward_product(&a->shape), dtype, dtype);
-    product.epilogue = a->relu ? AORTA_BLAS_BIAS_RELU : a->bias ? AORTA_BLAS_BIAS : AORTA_BLAS_PLAIN;
-    product.tf32 = a->tf32;
-    const struct aorta_blas_operands operands = {.a = a->weight, .b = a->x, .c = a->y, .bias = a->bias};
+    const struct aorta_blas_product product = {.dtype = dtype,
+                                               .c_dtype = dtype,
+                                               .shape = forward_product(&a->shape),
+                                               .epilogue = a->relu   ? AORTA_BLAS_BIAS_RELU
+                                                           : a->bias ? AORTA_BLAS_BIAS
+                                                                     : AORTA_BLAS_PLAIN,
+                                               .tf32 = a->tf32};
+    const struct aorta_blas_operands operands = {.a = a->x, .b = a->weight, .c = a->y, .bias = a->bias};
     return multiply(stream, &product, &operands);
 }
 
 static aorta_status linear_backward_input_gpu(struct aorta_stream *stream, const void *args) {
     const struct aorta_linear_args *a = args;
-    const struct aorta_blas_product product = for_library(input_product(a), a->shape.dtype, a->shape.dtype);
-    const struct aorta_blas_operands operands = {.a = a->weight, .b = a->dy, .c = a->dx};
+    const enum aorta_dtype dtype = a->shape.dtype;
+    const struct aorta_blas_product product = {.dtype = dtype, .c_dtype = dtype, .shape = input_product(a)};
+    const struct aorta_blas_operands operands = {.a = a->dy, .b = a->weight, .c = a->dx};
     return multiply(stream, &product, &operands);
 }
 
@@ -162,18 +147,18 @@ static aorta_status try_with_bias(struct aorta_stream *stream, const struct aort
                                   struct aorta_blas_product product, bool *done) {
     *done = false;
     if (a->shape.rows == 0 || !a->dbias || a->accumulate) return NULL;
-    product.epilogue = AORTA_BLAS_BIAS_GRADIENT_B;
-    const struct aorta_blas_operands operands = {.a = a->x, .b = a->dy, .c = a->dweight, .bias = a->dbias};
+    product.epilogue = AORTA_BLAS_BIAS_GRADIENT;
+    const struct aorta_blas_operands operands = {.a = a->dy, .b = a->x, .c = a->dweight, .bias = a->dbias};
     return aorta_blas_multiply(stream, &product, &operands, done);
 }
 
 static aorta_status linear_backward_weight_gpu(struct aorta_stream *stream, const void *args) {
     const struct aorta_linear_args *a = args;
     const struct aorta_linear *s = &a->shape;
-    const struct aorta_blas_product product = for_library(weight_product(a), s->dtype, AORTA_F32);
+    const struct aorta_blas_product product = {.dtype = s->dtype, .c_dtype = AORTA_F32, .shape = weight_product(a)};
     const struct aorta_gpu_column_sums bias = {
         .rows = s->rows, .columns = s->out, .sums = {a->dbias}, .accumulate = a->accumulate};
-    const struct aorta_blas_operands operands = {.a = a->x, .b = a->dy, .c = a->dweight};
+    const struct aorta_blas_operands operands = {.a = a->dy, .b = a->x, .c = a->dweight};
     bool done;
     AORTA_TRY(try_with_bias(stream, a, product, &done));
     if (done) return NULL;
@@ -185,8 +170,8 @@ static aorta_status linear_backward_weight_gpu(struct aorta_stream *stream, cons
 
 static aorta_status products_gpu(struct aorta_stream *stream, const void *args) {
     const struct aorta_products_args *a = args;
-    const struct aorta_blas_product product = for_library(a->shape, AORTA_F32, AORTA_F32);
-    const struct aorta_blas_operands operands = {.a = a->b, .b = a->a, .c = a->c};
+    const struct aorta_blas_product product = {.dtype = AORTA_F32, .c_dtype = AORTA_F32, .shape = a->shape};
+    const struct aorta_blas_operands operands = {.a = a->a, .b = a->b, .c = a->c};
     return multiply(stream, &product, &operands);
 }
 

@@ -1,4 +1,7 @@
-/* Plans of matrix products: their descriptions, candidates and the choice among these. */
+/* Plans of matrix products: their descriptions, candidates and the choice among these.
+ *
+ * Our matrices are stored row by row, a library's column by column: our c [m, n] is its transpose to the library, whose
+ * operands a and b are our b and a. */
 #include "ops/gpu/blas.h"
 
 #include "ops/gpu/gpu.h"
@@ -15,7 +18,7 @@ enum {
     OPERANDS = 4,
 };
 
-/* Identifies a plan. Alignments of a, b, c and the bias, 16 at most. */
+/* Identifies a plan. Alignments of the library's a, b, c and the bias, 16 at most. */
 struct key {
     struct aorta_blas_product product;
     uint32_t alignment[OPERANDS];
@@ -25,8 +28,8 @@ struct key {
 struct plan {
     struct plan *next;
     struct key key;
-    bool possible; /* the library offers this product */
-    void *description, *a, *b, *c;
+    bool possible;                                                   /* the library offers this product */
+    void *description, *a, *b, *c;                                   /* the library's */
     int found, place;                                                /* distinct candidates, and the one in use */
     struct aorta_candidate timing;                                   /* its measurement; time 0: none */
     _Alignas(8) unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* returned by the library with it */
@@ -105,24 +108,25 @@ static aorta_status blas_open(struct blas *blas) {
 /* ---- plans ---- */
 
 static aorta_status failure(const struct blas *blas, const struct plan *plan, const char *what, int code) {
-    const struct aorta_blas_product *p = &plan->key.product;
+    const struct aorta_products *s = &plan->key.product.shape;
     return AORTA_ERROR(AORTA_DEVICE, "%s, product %lld x %lld x %lld in %s: %s gives status %d", blas->vendor->name,
-                       (long long)p->m, (long long)p->n, (long long)p->k, aorta_dtype_name(p->dtype), what, code);
+                       (long long)s->n, (long long)s->m, (long long)s->k, aorta_dtype_name(plan->key.product.dtype),
+                       what, code);
 }
 
 static int epilogue_number(const struct aorta_blas_vendor *vendor, enum aorta_blas_epilogue epilogue) {
     const int numbers[] = {[AORTA_BLAS_PLAIN] = vendor->epilogue_none,
                            [AORTA_BLAS_BIAS] = vendor->epilogue_bias,
                            [AORTA_BLAS_BIAS_RELU] = vendor->epilogue_relu_bias,
-                           [AORTA_BLAS_BIAS_GRADIENT_B] = vendor->epilogue_bias_gradient_b};
+                           [AORTA_BLAS_BIAS_GRADIENT] = vendor->epilogue_bias_gradient_b};
     return numbers[epilogue];
 }
 
 static int describe(struct blas *blas, struct plan *plan, const void *bias) {
     const struct aorta_blas_vendor *vendor = blas->vendor;
     const struct aorta_blas_product *p = &plan->key.product;
-    const int32_t transpose_a = p->transpose_a ? vendor->transposed : vendor->plain;
-    const int32_t transpose_b = p->transpose_b ? vendor->transposed : vendor->plain;
+    const int32_t transpose_a = p->shape.transpose_b ? vendor->transposed : vendor->plain;
+    const int32_t transpose_b = p->shape.transpose_a ? vendor->transposed : vendor->plain;
     const uint32_t epilogue = (uint32_t)epilogue_number(vendor, p->epilogue);
     const struct {
         int attribute;
@@ -143,7 +147,8 @@ static int describe(struct blas *blas, struct plan *plan, const void *bias) {
 }
 
 /* Says that a layout is one of several matrices. */
-static int repeat(struct blas *blas, void *layout, int32_t count, int64_t apart) {
+static int repeat(struct blas *blas, void *layout, int64_t matrices, int64_t apart) {
+    const int32_t count = (int32_t)matrices;
     int code = blas->api.layout_set(layout, blas->vendor->batch_count, &count, sizeof count);
     if (!code) code = blas->api.layout_set(layout, blas->vendor->batch_offset, &apart, sizeof apart);
     return code;
@@ -151,21 +156,22 @@ static int repeat(struct blas *blas, void *layout, int32_t count, int64_t apart)
 
 static int lay_out(struct blas *blas, struct plan *plan) {
     const struct aorta_blas_product *p = &plan->key.product;
+    const struct aorta_products *s = &p->shape;
     const int type = blas->vendor->types[p->dtype], c_type = blas->vendor->types[p->c_dtype];
     const struct {
         void **layout;
         int type;
         int64_t rows, columns, stride, apart;
     } layouts[] = {
-        {&plan->a, type, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->a_stride, p->a_batch},
-        {&plan->b, type, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->b_stride, p->b_batch},
-        {&plan->c, c_type, p->m, p->n, p->c_stride, p->c_batch},
+        {&plan->a, type, s->transpose_b ? s->k : s->n, s->transpose_b ? s->n : s->k, s->ldb, s->b_batch},
+        {&plan->b, type, s->transpose_a ? s->m : s->k, s->transpose_a ? s->k : s->m, s->lda, s->a_batch},
+        {&plan->c, c_type, s->n, s->m, s->ldc, s->c_batch},
     };
     int code = 0;
     for (size_t i = 0; i < 3 && !code; i++) {
         code = blas->api.layout_create(layouts[i].layout, layouts[i].type, (uint64_t)layouts[i].rows,
                                        (uint64_t)layouts[i].columns, layouts[i].stride);
-        if (!code && p->batch > 1) code = repeat(blas, *layouts[i].layout, p->batch, layouts[i].apart);
+        if (!code && s->batch > 1) code = repeat(blas, *layouts[i].layout, s->batch, layouts[i].apart);
     }
     return code;
 }
@@ -206,9 +212,9 @@ static int queue(struct blas *blas, const struct plan *plan, struct aorta_stream
                  const struct aorta_blas_operands *operands, const unsigned char *candidate, void *workspace) {
     const float one = 1.0f, zero = 0.0f;
     const size_t bytes = workspace_of(blas, candidate);
-    return blas->api.multiply(blas->handle, plan->description, &one, operands->a, plan->a, operands->b, plan->b,
-                              plan->key.product.accumulate ? &one : &zero, operands->c, plan->c, operands->c, plan->c,
-                              candidate, bytes ? workspace : NULL, bytes, aorta_gpu_stream_handle(stream));
+    return blas->api.multiply(blas->handle, plan->description, &one, operands->b, plan->a, operands->a, plan->b,
+                              plan->key.product.shape.accumulate ? &one : &zero, operands->c, plan->c, operands->c,
+                              plan->c, candidate, bytes ? workspace : NULL, bytes, aorta_gpu_stream_handle(stream));
 }
 
 /* ---- choosing among candidates by time ---- */
@@ -235,7 +241,7 @@ static int queue_candidate(void *context, int which) {
  * candidate is taken. */
 static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_stream *stream,
                            const struct aorta_blas_operands *operands, const struct offers *offers) {
-    const struct aorta_blas_product *p = &plan->key.product;
+    const struct aorta_products *s = &plan->key.product.shape;
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, AORTA_WORKSPACE_BYTES, &workspace));
     struct tuning tuning = {.blas = blas,
@@ -249,9 +255,9 @@ static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_st
         timings[i] = (struct aorta_candidate){.workspace_bytes = workspace_of(blas, candidate_at(blas, offers, i)),
                                               .preferred = offers->preferred[i]};
     void *own = NULL;
-    if (p->accumulate) {
-        const int64_t before = p->batch > 1 ? (p->batch - 1) * p->c_batch : 0;
-        const size_t bytes = (size_t)(before + p->c_stride * p->n) * aorta_dtype_size(p->c_dtype);
+    if (s->accumulate) {
+        const int64_t before = s->batch > 1 ? (s->batch - 1) * s->c_batch : 0;
+        const size_t bytes = (size_t)(before + s->ldc * s->m) * aorta_dtype_size(plan->key.product.c_dtype);
         aorta_status full = aorta_device_alloc(blas->device, bytes, "autotuning of a product", &own);
         aorta_status_free(full);
         if (!own) return NULL;
@@ -324,18 +330,18 @@ static aorta_status fill_plan(struct blas *blas, struct plan *plan, struct aorta
 
 static bool same_key(const struct key *x, const struct key *y) {
     const struct aorta_blas_product *p = &x->product, *q = &y->product;
-    return p->dtype == q->dtype && p->c_dtype == q->c_dtype && p->epilogue == q->epilogue && p->m == q->m &&
-           p->n == q->n && p->k == q->k && p->a_stride == q->a_stride && p->b_stride == q->b_stride &&
-           p->c_stride == q->c_stride && p->transpose_a == q->transpose_a && p->transpose_b == q->transpose_b &&
-           p->accumulate == q->accumulate && p->batch == q->batch && p->a_batch == q->a_batch &&
-           p->b_batch == q->b_batch && p->c_batch == q->c_batch && x->tf32 == y->tf32 &&
-           memcmp(x->alignment, y->alignment, sizeof x->alignment) == 0;
+    const struct aorta_products *s = &p->shape, *t = &q->shape;
+    return p->dtype == q->dtype && p->c_dtype == q->c_dtype && p->epilogue == q->epilogue && s->m == t->m &&
+           s->n == t->n && s->k == t->k && s->lda == t->lda && s->ldb == t->ldb && s->ldc == t->ldc &&
+           s->transpose_a == t->transpose_a && s->transpose_b == t->transpose_b && s->accumulate == t->accumulate &&
+           s->batch == t->batch && s->a_batch == t->a_batch && s->b_batch == t->b_batch && s->c_batch == t->c_batch &&
+           x->tf32 == y->tf32 && memcmp(x->alignment, y->alignment, sizeof x->alignment) == 0;
 }
 
 static aorta_status find_plan(struct blas *blas, struct aorta_stream *stream, const struct aorta_blas_product *product,
                               const struct aorta_blas_operands *operands, struct plan **found) {
     const struct key key = {.product = *product,
-                            .alignment = {alignment_of(operands->a), alignment_of(operands->b),
+                            .alignment = {alignment_of(operands->b), alignment_of(operands->a),
                                           alignment_of(operands->c), alignment_of(operands->bias)},
                             .tf32 = (blas->settings.allow_tf32 || product->tf32) && product->dtype == AORTA_F32};
     for (*found = blas->plans; *found; *found = (*found)->next)
@@ -412,17 +418,18 @@ aorta_status aorta_ops_prepare(struct aorta_stream *stream) {
 
 static void report(const struct plan *plan, void (*print)(void *user, const char *line), void *user) {
     const struct aorta_blas_product *p = &plan->key.product;
+    const struct aorta_products *s = &p->shape;
     const struct aorta_candidate *t = &plan->timing;
     char line[256], batch[32] = "", how[96] = "not autotuned";
-    if (p->batch > 1) snprintf(batch, sizeof batch, "%d x ", p->batch);
+    if (s->batch > 1) snprintf(batch, sizeof batch, "%lld x ", (long long)s->batch);
     if (t->time_ns && !t->nodes) snprintf(how, sizeof how, "%.1f us as launched", (double)t->time_ns * 1e-3);
     if (t->time_ns && t->nodes)
         snprintf(how, sizeof how, "%.1f us as %d %s of a graph", (double)t->time_ns * 1e-3, t->nodes,
                  t->nodes > 1 ? "nodes" : "node");
     snprintf(line, sizeof line,
              "product %s%lld x %lld x %lld (%c%c, %s to %s%s): candidate %d of %d, workspace %zu bytes, %s", batch,
-             (long long)p->m, (long long)p->n, (long long)p->k, p->transpose_a ? 'T' : 'N', p->transpose_b ? 'T' : 'N',
-             aorta_dtype_name(p->dtype), aorta_dtype_name(p->c_dtype), p->accumulate ? ", added" : "", plan->place + 1,
+             (long long)s->n, (long long)s->m, (long long)s->k, s->transpose_b ? 'T' : 'N', s->transpose_a ? 'T' : 'N',
+             aorta_dtype_name(p->dtype), aorta_dtype_name(p->c_dtype), s->accumulate ? ", added" : "", plan->place + 1,
              plan->found, t->workspace_bytes, how);
     print(user, line);
 }
