@@ -307,7 +307,7 @@ struct aorta_attention aorta_model_attention(const struct aorta_model *model, co
                                     .positions = s->positions,
                                     .heads = s->num_heads,
                                     .head_dim = s->model_dim / s->num_heads,
-                                    .dropout = s->dropout,
+                                    .dropout = (float)s->dropout,
                                     .rng = rng_of(pass, layer, SITE_ATTENTION)};
 }
 
@@ -330,7 +330,7 @@ struct aorta_gelu aorta_model_gelu(const struct aorta_model *model, const struct
                                    uint32_t place) {
     return (struct aorta_gelu){.dtype = model->shape.dtype,
                                .count = model->rows * model->shape.mlp_hidden_dim,
-                               .dropout = model->shape.dropout,
+                               .dropout = (float)model->shape.dropout,
                                .rng = rng_of(pass, layer, place),
                                .width = model->shape.mlp_hidden_dim};
 }

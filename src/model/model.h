@@ -21,7 +21,7 @@ struct aorta_model_shape {
     int64_t vocab_size, embedding_dim, sparse_features;
     int64_t num_dense_features, dense_dim;
     int64_t model_dim, num_heads, num_layers, mlp_hidden_dim;
-    float dropout;
+    double dropout;
     enum aorta_dtype dtype; /* of weights and activations in use */
     bool output_copies;     /* backward passes read copies of the layers' outputs: see aorta_model_output */
 };

@@ -92,7 +92,7 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
     const struct layer_tags *t = &model->tags[layer];
     struct layer_shapes s = shapes_of(model);
     const void *x = layer_input(model, layer);
-    float dropout = model->shape.dropout;
+    float dropout = (float)model->shape.dropout;
 
     AORTA_TRY(linear_forward((struct op){pass, t->in_proj, layer}, s.in_proj, x, view, IN_PROJ_WEIGHT, m->qkv));
     struct op attention = {pass, t->attention, layer};
@@ -149,7 +149,7 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
     const struct layer_tags *t = &model->tags[layer];
     float *const *g = view->gradients;
     struct layer_shapes s = shapes_of(model);
-    float dropout = model->shape.dropout;
+    float dropout = (float)model->shape.dropout;
     void *dx = dropout > 0 ? model->dx : NULL, *doutput = dx ? dx : model->dsum;
 
     const struct aorta_norm_backward_args norm2 = {.shape =
@@ -185,7 +185,7 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
     const struct layer_tags *t = &model->tags[layer];
     float *const *g = view->gradients;
     struct layer_shapes s = shapes_of(model);
-    float dropout = model->shape.dropout;
+    float dropout = (float)model->shape.dropout;
     void *dx = dropout > 0 ? model->dx : NULL, *doutput = dx ? dx : dinput;
     struct op attention = {pass, t->attention, layer};
 

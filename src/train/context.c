@@ -66,7 +66,7 @@ static aorta_status prepare_transformer(const struct aorta_train_context *contex
     const struct aorta_ops_limits limits = aorta_ops_limits(context->device);
     AORTA_TRY(aorta_train_options_check_gpu(context->options, limits.head_dim, limits.row));
     log_compiling(context);
-    const struct aorta_model_options *model = &context->options->model;
+    const struct aorta_model_shape *model = &context->options->model;
     aorta_ops_expect_transformer(context->device, context->dtype, model->model_dim / model->num_heads);
     return configure_ops(context);
 }
@@ -153,20 +153,12 @@ static aorta_status open_groups(struct aorta_train_context *context) {
 
 static aorta_status build_model(struct aorta_train_context *context) {
     const struct aorta_train_options *o = context->options;
-    struct aorta_model_shape shape = {.batch = o->training.batch_size,
-                                      .positions = o->dataset.sequence_length,
-                                      .vocab_size = o->model.vocab_size,
-                                      .embedding_dim = o->model.embedding_dim,
-                                      .sparse_features = o->dataset.sparse_features,
-                                      .num_dense_features = o->model.num_dense_features,
-                                      .dense_dim = o->model.dense_dim,
-                                      .model_dim = o->model.model_dim,
-                                      .num_heads = o->model.num_heads,
-                                      .num_layers = o->model.num_layers,
-                                      .mlp_hidden_dim = o->model.mlp_hidden_dim,
-                                      .dropout = (float)o->model.dropout,
-                                      .dtype = context->dtype,
-                                      .output_copies = o->workload.async_wait};
+    struct aorta_model_shape shape = o->model;
+    shape.batch = o->training.batch_size;
+    shape.positions = o->dataset.sequence_length;
+    shape.sparse_features = o->dataset.sparse_features;
+    shape.dtype = context->dtype;
+    shape.output_copies = o->workload.async_wait;
     return aorta_model_create(context->device, &shape, &context->model);
 }
 

@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "device/device.h"
+#include "measure/step_traces.h"
+#include "model/model.h"
 #include "trace/profile.h"
 
 /* none: fp32 throughout; tf32: the same, and products may round their operands to TF32 */
@@ -51,11 +53,6 @@ struct aorta_dataset_options {
     int64_t num_samples, sequence_length, dense_dim, sparse_features, vocab_size, num_dense_features, seed;
 };
 
-struct aorta_model_options {
-    int64_t vocab_size, embedding_dim, num_dense_features, dense_dim, model_dim, num_heads, num_layers, mlp_hidden_dim;
-    double dropout;
-};
-
 struct aorta_fsdp_options {
     enum aorta_sharding sharding_strategy;
     enum aorta_backward_prefetch backward_prefetch;
@@ -97,7 +94,7 @@ struct aorta_dataloader_options {
 
 struct aorta_profiling_options {
     bool enabled;
-    int64_t wait, warmup, active, repeat;
+    struct aorta_profiler_schedule schedule;
     bool record_shapes, profile_memory, with_stack, with_flops, tensorboard, chrome_trace;
     const char *trace_filename;
     int64_t record_every; /* ranges of steps 0, record_every, 2 · record_every, … are recorded */
@@ -143,7 +140,7 @@ struct aorta_train_options {
     struct aorta_optimizer_options optimizer;
     struct aorta_scheduler_options scheduler;
     struct aorta_dataset_options dataset;
-    struct aorta_model_options model;
+    struct aorta_model_shape model; /* what model.* sets of it */
     struct aorta_fsdp_options fsdp;
     struct aorta_distributed_options distributed;
     struct aorta_compile_options compile;

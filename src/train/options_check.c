@@ -32,7 +32,7 @@ static int64_t nearest_multiple(int64_t value, int64_t of) {
 }
 
 static aorta_status check_heads(const struct aorta_train_options *options) {
-    const struct aorta_model_options *model = &options->model;
+    const struct aorta_model_shape *model = &options->model;
     if (model->model_dim % model->num_heads == 0) return NULL;
     return conflict(options, "model.num_heads", "model.model_dim",
                     "%lld heads do not divide model.model_dim %lld; make model_dim %lld or choose a divisor",
@@ -65,7 +65,7 @@ static aorta_status check_size(const struct aorta_train_options *options, const 
 }
 
 static aorta_status check_sizes(const struct aorta_train_options *options) {
-    const struct aorta_model_options *model = &options->model;
+    const struct aorta_model_shape *model = &options->model;
     double positions = (double)options->training.batch_size * (double)options->dataset.sequence_length;
     double widest = fmax(3.0 * (double)model->model_dim, (double)model->mlp_hidden_dim);
     AORTA_TRY(check_size(options, "model.vocab_size", "the embedding (vocab_size x embedding_dim)",
@@ -163,7 +163,7 @@ aorta_status aorta_train_options_check_cpu(const struct aorta_train_options *opt
 
 aorta_status aorta_train_options_check_gpu(const struct aorta_train_options *options, int64_t most_head_dim,
                                            int64_t most_model_dim) {
-    const struct aorta_model_options *model = &options->model;
+    const struct aorta_model_shape *model = &options->model;
     const int64_t head_dim = model->model_dim / model->num_heads;
     if (model->model_dim > most_model_dim)
         return aorta_config_error(&options->config, "model.model_dim",
@@ -244,7 +244,7 @@ static aorta_status check_samples(const struct aorta_train_options *options, int
  * nothing of a parameter when the earlier pieces reach the end. So a rank owns something exactly if it owns a part of
  * the parameter with most rows. */
 static aorta_status check_shards(const struct aorta_train_options *options, int world_size) {
-    const struct aorta_model_options *model = &options->model;
+    const struct aorta_model_shape *model = &options->model;
     int64_t shards = aorta_train_shard_degree(options, world_size);
     if (shards < 2) return NULL;
     int64_t attention_rows = 3 * model->model_dim; /* in_proj_weight */

@@ -69,9 +69,9 @@ static aorta_status collect(struct trainer *t) {
  * captured whose kernels it is to record. */
 static bool is_watched(const struct trainer *t, int64_t step) {
     if (t->by_records) return true;
-    const struct aorta_profiler_schedule schedule = aorta_tracing_schedule(trainer_options(t));
-    return captures_steps(t) ? !aorta_profiler_schedule_over(&schedule, step)
-                             : aorta_profiler_schedule_tracing(&schedule, step);
+    const struct aorta_profiler_schedule *schedule = &trainer_options(t)->profiling.schedule;
+    return captures_steps(t) ? !aorta_profiler_schedule_over(schedule, step)
+                             : aorta_profiler_schedule_tracing(schedule, step);
 }
 
 /* Whether every step's times are to come from records: they cost no more than timestamps do, captured or one by one

@@ -128,6 +128,5 @@ void trainer_print_step(struct trainer *t, int64_t step, double step_ms);
 /* ---- trace files ---- */
 
 /* Which steps the profile's schedule asks for. */
-struct aorta_profiler_schedule aorta_tracing_schedule(const struct aorta_train_options *options);
 
 #endif

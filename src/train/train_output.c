@@ -129,12 +129,6 @@ static void rename_earlier_traces(const struct aorta_train_context *context, con
     for (int rank = context->ranks.world_size; rename_traces_of_rank(context, folder, rank, ending);) rank++;
 }
 
-struct aorta_profiler_schedule aorta_tracing_schedule(const struct aorta_train_options *options) {
-    const struct aorta_profiling_options *o = &options->profiling;
-    return (struct aorta_profiler_schedule){
-        .wait = o->wait, .warmup = o->warmup, .active = o->active, .repeat = o->repeat};
-}
-
 static aorta_status tracing_open(const struct aorta_train_context *context, struct aorta_tracer *tracer, int64_t steps,
                                  struct aorta_step_traces **traces) {
     const struct aorta_profiling_options *o = &context->options->profiling;
@@ -144,8 +138,7 @@ static aorta_status tracing_open(const struct aorta_train_context *context, stru
     const struct aorta_file_path folder = aorta_path_in(output, "torch_profiler");
     const struct aorta_file_path chrome =
         aorta_path_in(output, "chrome_trace/rank%d/%s", context->ranks.rank, o->trace_filename);
-    struct aorta_step_traces_settings settings = {.schedule = aorta_tracing_schedule(context->options),
-                                                  .about = describe(context, tracer)};
+    struct aorta_step_traces_settings settings = {.schedule = o->schedule, .about = describe(context, tracer)};
     const char *ending = strrchr(o->trace_filename, '.');
     rename_earlier_traces(context, "torch_profiler", ".pt.trace.json");
     rename_earlier_traces(context, "chrome_trace", ending ? ending : ".json");
