@@ -68,13 +68,12 @@ DEVICE void load_tile(T *tile, const T *base, const head &h, int64_t position, i
     }
 }
 
+template <typename T> struct alignas(2 * sizeof(T)) pair { T left, right; };
+
 /* The 16 rows of this thread's group, from `position` on, times `factor`, into memory. */
 template <typename T, int D>
 DEVICE void store_rows(T *base, const head &h, int64_t position, int parts, int part, const product<D> &value,
                        const float factor[2]) {
-    struct alignas(2 * sizeof(T)) pair {
-        T left, right;
-    };
 #pragma unroll
     for (int n = 0; n < D / 8; n++)
 #pragma unroll
@@ -83,10 +82,10 @@ DEVICE void store_rows(T *base, const head &h, int64_t position, int parts, int 
             const int column = n * 8 + part_column(0);
             if (row >= h.positions || column >= h.dim) continue;
             T *to = at(base, h, row, parts, part) + column;
-            const pair both = {from_float<T>(value.part[n][2 * half] * factor[half]),
+            const pair<T> both = {from_float<T>(value.part[n][2 * half] * factor[half]),
                                from_float<T>(value.part[n][2 * half + 1] * factor[half])};
             if (h.whole) {
-                *reinterpret_cast<pair *>(to) = both;
+                *reinterpret_cast<pair<T> *>(to) = both;
             } else {
                 to[0] = both.left;
                 if (column + 1 < h.dim) to[1] = both.right;
@@ -96,15 +95,12 @@ DEVICE void store_rows(T *base, const head &h, int64_t position, int parts, int 
 
 /* Weights into this group's rows of shared memory, as the left side of the next product. */
 template <typename T, int TILE, int STRIDE> DEVICE void store_weights(T *rows, const product<TILE> &value) {
-    struct alignas(2 * sizeof(T)) pair {
-        T left, right;
-    };
 #pragma unroll
     for (int n = 0; n < TILE / 8; n++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const pair both = {from_float<T>(value.part[n][2 * half]), from_float<T>(value.part[n][2 * half + 1])};
-            *reinterpret_cast<pair *>(rows + part_row(2 * half) * STRIDE + n * 8 + part_column(0)) = both;
+            const pair<T> both = {from_float<T>(value.part[n][2 * half]), from_float<T>(value.part[n][2 * half + 1])};
+            *reinterpret_cast<pair<T> *>(rows + part_row(2 * half) * STRIDE + n * 8 + part_column(0)) = both;
         }
 }
 

@@ -124,7 +124,18 @@ DEVICE void unpack(uint32_t word, float *low, float *high, fp16) {
     *high = to_float(fp16{(uint16_t)(word >> 16)});
 }
 
-/* Eight elements from memory that is aligned to 16 bytes. */
+/* Four floats from memory that is aligned to 16 bytes. */
+DEVICE void load4(const float *from, float to[4]) {
+    const bytes16 four = *reinterpret_cast<const bytes16 *>(from);
+    copy_bytes(to, &four, sizeof four);
+}
+DEVICE void store4(float *to, const float from[4]) {
+    bytes16 four;
+    copy_bytes(&four, from, sizeof four);
+    *reinterpret_cast<bytes16 *>(to) = four;
+}
+
+/* Eight elements from such memory. */
 template <typename T> DEVICE void open_words(const bytes16 *part, float value[8], T type) {
 #pragma unroll
     for (int i = 0; i < 4; i++) unpack(part->word[i], &value[2 * i], &value[2 * i + 1], type);

@@ -27,36 +27,17 @@ template <int COLUMNS> DEVICE void clear(product<COLUMNS> &c) {
         for (int i = 0; i < 4; i++) c.part[n][i] = 0.0f;
 }
 
-/* c += a·bᵀ: a [16, DEPTH] and b [COLUMNS, DEPTH], rows `a_stride` and `b_stride` elements apart. */
+/* c += a·b, where element (k, n) of b is at k·b_row + n·b_column. */
 template <int DEPTH, int COLUMNS, typename T>
-DEVICE void add_product_of_rows(product<COLUMNS> &c, const T *a, int a_stride, const T *b, int b_stride) {
-    const T *row = a + part_row(0) * a_stride, *lower = row + 8 * a_stride, *columns = b + part_column(0) * b_stride;
+DEVICE void plain_product(product<COLUMNS> &c, const T *a, int a_stride, const T *b, int b_row, int b_column) {
+    const T *row = a + part_row(0) * a_stride, *lower = row + 8 * a_stride, *columns = b + part_column(0) * b_column;
 #pragma unroll 4
     for (int k = 0; k < DEPTH; k++) {
         const float left = to_float(row[k]), below = to_float(lower[k]);
 #pragma unroll
         for (int n = 0; n < COLUMNS / 8; n++) {
-            const float right = to_float(columns[n * 8 * b_stride + k]);
-            const float next = to_float(columns[(n * 8 + 1) * b_stride + k]);
-            c.part[n][0] += left * right;
-            c.part[n][1] += left * next;
-            c.part[n][2] += below * right;
-            c.part[n][3] += below * next;
-        }
-    }
-}
-
-/* c += a·b: a [16, DEPTH], b [DEPTH, COLUMNS]. */
-template <int DEPTH, int COLUMNS, typename T>
-DEVICE void add_product(product<COLUMNS> &c, const T *a, int a_stride, const T *b, int b_stride) {
-    const T *row = a + part_row(0) * a_stride, *lower = row + 8 * a_stride, *columns = b + part_column(0);
-#pragma unroll 4
-    for (int k = 0; k < DEPTH; k++) {
-        const float left = to_float(row[k]), below = to_float(lower[k]);
-#pragma unroll
-        for (int n = 0; n < COLUMNS / 8; n++) {
-            const float right = to_float(columns[k * b_stride + n * 8]);
-            const float next = to_float(columns[k * b_stride + n * 8 + 1]);
+            const float right = to_float(columns[k * b_row + n * 8 * b_column]);
+            const float next = to_float(columns[k * b_row + (n * 8 + 1) * b_column]);
             c.part[n][0] += left * right;
             c.part[n][1] += left * next;
             c.part[n][2] += below * right;
@@ -128,35 +109,22 @@ DEVICE bool group_any(bool mine) {
 #endif
 
 #if defined(AORTA_CUDA) || defined(AORTA_EMULATOR)
-template <int DEPTH, int COLUMNS, typename T>
-DEVICE void tensor_product_of_rows(product<COLUMNS> &c, const T *a, int a_stride, const T *b, int b_stride) {
+/* c += a·b, or with ROWS a·bᵀ. */
+template <int DEPTH, bool ROWS, int COLUMNS, typename T>
+DEVICE void tensor_products(product<COLUMNS> &c, const T *a, int a_stride, const T *b, int b_stride) {
     const int lane = lane_index();
     a += lane % 16 * a_stride + lane / 16 * 8;
-    b += (lane % 8 + lane / 16 * 8) * b_stride + lane / 8 % 2 * 8;
+    b += ROWS ? (lane % 8 + lane / 16 * 8) * b_stride + lane / 8 % 2 * 8 : lane % 16 * b_stride + lane / 16 * 8;
 #pragma unroll
     for (int k = 0; k < DEPTH; k += 16) {
         uint32_t left[4], right[4];
         load_pieces(left, a + k);
 #pragma unroll
         for (int n = 0; n < COLUMNS / 8; n += 2) {
-            load_pieces(right, b + n * 8 * b_stride + k);
-            tensor_product(c.part[n], left, right, T());
-            tensor_product(c.part[n + 1], left, right + 2, T());
-        }
-    }
-}
-template <int DEPTH, int COLUMNS, typename T>
-DEVICE void tensor_product_plain(product<COLUMNS> &c, const T *a, int a_stride, const T *b, int b_stride) {
-    const int lane = lane_index();
-    a += lane % 16 * a_stride + lane / 16 * 8;
-    b += lane % 16 * b_stride + lane / 16 * 8;
-#pragma unroll
-    for (int k = 0; k < DEPTH; k += 16) {
-        uint32_t left[4], right[4];
-        load_pieces(left, a + k);
-#pragma unroll
-        for (int n = 0; n < COLUMNS / 8; n += 2) {
-            load_pieces_transposed(right, b + k * b_stride + n * 8);
+            if (ROWS)
+                load_pieces(right, b + n * 8 * b_stride + k);
+            else
+                load_pieces_transposed(right, b + k * b_stride + n * 8);
             tensor_product(c.part[n], left, right, T());
             tensor_product(c.part[n + 1], left, right + 2, T());
         }
@@ -202,23 +170,29 @@ template <typename T> DEVICE void pack_product(uint32_t a[4], const product<16> 
     for (int i = 0; i < 4; i++) a[i] = pack(c.part[i / 2][i % 2 * 2], c.part[i / 2][i % 2 * 2 + 1], type);
 }
 
-/* More specialised than the plain versions above, so that these are taken for the 16-bit types. */
-template <int DEPTH, int COLUMNS>
-DEVICE void add_product_of_rows(product<COLUMNS> &c, const bf16 *a, int a_stride, const bf16 *b, int b_stride) {
-    tensor_product_of_rows<DEPTH>(c, a, a_stride, b, b_stride);
-}
-template <int DEPTH, int COLUMNS>
-DEVICE void add_product_of_rows(product<COLUMNS> &c, const fp16 *a, int a_stride, const fp16 *b, int b_stride) {
-    tensor_product_of_rows<DEPTH>(c, a, a_stride, b, b_stride);
-}
-template <int DEPTH, int COLUMNS>
-DEVICE void add_product(product<COLUMNS> &c, const bf16 *a, int a_stride, const bf16 *b, int b_stride) {
-    tensor_product_plain<DEPTH>(c, a, a_stride, b, b_stride);
-}
-template <int DEPTH, int COLUMNS>
-DEVICE void add_product(product<COLUMNS> &c, const fp16 *a, int a_stride, const fp16 *b, int b_stride) {
-    tensor_product_plain<DEPTH>(c, a, a_stride, b, b_stride);
-}
+template <typename T> constexpr bool has_tensor_products = sizeof(T) == 2;
+#else
+template <typename T> constexpr bool has_tensor_products = false;
+template <int DEPTH, bool ROWS, int COLUMNS, typename T>
+DEVICE void tensor_products(product<COLUMNS> &c, const T *a, int a_stride, const T *b, int b_stride);
 #endif
+
+/* c += a·bᵀ: a [16, DEPTH] and b [COLUMNS, DEPTH], rows `a_stride` and `b_stride` elements apart. */
+template <int DEPTH, int COLUMNS, typename T>
+DEVICE void add_product_of_rows(product<COLUMNS> &c, const T *a, int a_stride, const T *b, int b_stride) {
+    if constexpr (has_tensor_products<T>)
+        tensor_products<DEPTH, true>(c, a, a_stride, b, b_stride);
+    else
+        plain_product<DEPTH>(c, a, a_stride, b, 1, b_stride);
+}
+
+/* c += a·b: a [16, DEPTH], b [DEPTH, COLUMNS]. */
+template <int DEPTH, int COLUMNS, typename T>
+DEVICE void add_product(product<COLUMNS> &c, const T *a, int a_stride, const T *b, int b_stride) {
+    if constexpr (has_tensor_products<T>)
+        tensor_products<DEPTH, false>(c, a, a_stride, b, b_stride);
+    else
+        plain_product<DEPTH>(c, a, a_stride, b, b_stride, 1);
+}
 
 #endif

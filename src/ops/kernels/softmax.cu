@@ -52,10 +52,7 @@ DEVICE short_row load_row(const float *from, int width, int end, float fallback)
 #pragma unroll
     for (int i = 0; i < FOURS; i++) {
         const int column = first_column(i);
-        if (column < width) {
-            const bytes16 four = *reinterpret_cast<const bytes16 *>(from + column);
-            copy_bytes(row.value[i], &four, sizeof four);
-        }
+        if (column < width) load4(from + column, row.value[i]);
 #pragma unroll
         for (int j = 0; j < 4; j++)
             if (column + j >= end) row.value[i][j] = fallback;
@@ -65,11 +62,8 @@ DEVICE short_row load_row(const float *from, int width, int end, float fallback)
 
 DEVICE void store_row(float *to, int width, const short_row &row) {
 #pragma unroll
-    for (int i = 0; i < FOURS; i++) {
-        bytes16 four;
-        copy_bytes(&four, row.value[i], sizeof four);
-        if (first_column(i) < width) *reinterpret_cast<bytes16 *>(to + first_column(i)) = four;
-    }
+    for (int i = 0; i < FOURS; i++)
+        if (first_column(i) < width) store4(to + first_column(i), row.value[i]);
 }
 
 DEVICE int64_t short_row_index() {
@@ -175,17 +169,6 @@ struct place {
 DEVICE place here() {
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     return place{(int64_t)blockIdx.y, (int64_t)blockIdx.x * ROWS, lane / 8 * THREAD_ROWS, warp * STRIP + lane % 8 * 4};
-}
-
-DEVICE void load4(const float *from, float to[4]) {
-    const bytes16 four = *reinterpret_cast<const bytes16 *>(from);
-    copy_bytes(to, &four, sizeof four);
-}
-
-DEVICE void store4(float *to, const float from[4]) {
-    bytes16 four;
-    copy_bytes(&four, from, sizeof four);
-    *reinterpret_cast<bytes16 *>(to) = four;
 }
 
 /* ---- operands ---- */
