@@ -14,6 +14,8 @@ static const double little = 0.01;
 /* Drivers bring their counters up to date now and then: differences over less say little. */
 static const double shortest_ms = 200;
 
+static const char unreported[] = "the driver does not report it of this device";
+
 /* The driver's limits in words, and their meaning for a reader of the figures. */
 static const struct {
     const char *name, *words, *meaning;
@@ -47,7 +49,7 @@ void aorta_clock_limits_json(unsigned active, struct aorta_json *json) {
 }
 
 #define AT(member) offsetof(struct aorta_device_metrics, member)
-#define MISSING .reason = "the driver does not report it of this device"
+#define MISSING .reason = unreported
 
 const struct aorta_row aorta_clock_metrics_rows[] = {
     {"sm_clock_mhz", AORTA_ROW_NUMBER, AT(sm_clock_mhz), "MHz", MISSING, .high = 1e6, .help = "now"},
@@ -139,6 +141,11 @@ aorta_status aorta_clocks_make(const struct aorta_clock_sample *samples, size_t 
     free(values);
     clocks->thermal_share = counted_share(samples, count, true, &clocks->counted_ms);
     clocks->power_share = counted_share(samples, count, false, &clocks->counted_ms);
+    if (isnan(clocks->max_mhz)) clocks->max_reason = unreported;
+    if (isnan(clocks->power_w)) clocks->power_reason = unreported;
+    if (isnan(clocks->power_limit_w)) clocks->power_limit_reason = unreported;
+    if (isnan(clocks->counted_ms))
+        clocks->counted_reason = "the driver does not count, or there is less than 0.2 s between the readings";
     if (clocks->readings) return NULL;
     const char *reason = count ? samples[count - 1].values->reason : "";
     snprintf(clocks->reason, sizeof clocks->reason, "%s",
@@ -273,22 +280,15 @@ static void write_text(const struct aorta_clocks *clocks, struct aorta_json *jso
     aorta_text_free(&text);
 }
 
-struct clock_values {
-    int64_t readings;
-    struct aorta_summary mhz;
-    double max_mhz, power_w, power_limit_w, counted_ms;
-    const char *max_reason, *power_reason, *power_limit_reason, *counted_reason;
-};
-
 #define AT(member) offsetof(struct aorta_summary, member)
 static const struct aorta_row mhz_rows[] = {{"p50", AORTA_ROW_NUMBER, AT(p50), "MHz", .help = "the median"},
                                             {"min", AORTA_ROW_NUMBER, AT(min), "MHz", .help = "the lowest"},
                                             {"max", AORTA_ROW_NUMBER, AT(max), "MHz", .help = "the highest"},
                                             {0}};
 #undef AT
-#define AT(member) offsetof(struct clock_values, member)
+#define AT(member) offsetof(struct aorta_clocks, member)
 const struct aorta_row aorta_clocks_member_rows[] = {
-    {"readings", AORTA_ROW_INT, AT(readings), .help = "while the device worked"},
+    {"readings", AORTA_ROW_NATURAL, AT(readings), .help = "while the device worked"},
     {"sm_clock_mhz", AORTA_ROW_PART, AT(mhz), .part = mhz_rows},
     {"sm_clock_max_mhz", AORTA_ROW_NUMBER, AT(max_mhz), "MHz", .help = "the highest that the device reaches"},
     {"sm_clock_max_reason", AORTA_ROW_TEXT, AT(max_reason), .help = "why it is null", .omit = true},
@@ -302,27 +302,13 @@ const struct aorta_row aorta_clocks_member_rows[] = {
 #undef AT
 
 void aorta_clocks_json(const struct aorta_clocks *clocks, struct aorta_json *json) {
-    static const char none[] = "the driver does not report it of this device";
     if (!clocks->readings) {
         aorta_json_key_null(json, "clocks");
         aorta_json_key_string(json, "clocks_reason", clocks->reason);
         return;
     }
-    const struct clock_values values = {
-        .readings = (int64_t)clocks->readings,
-        .mhz = clocks->mhz,
-        .max_mhz = clocks->max_mhz,
-        .power_w = clocks->power_w,
-        .power_limit_w = clocks->power_limit_w,
-        .counted_ms = clocks->counted_ms,
-        .max_reason = isnan(clocks->max_mhz) ? none : NULL,
-        .power_reason = isnan(clocks->power_w) ? none : NULL,
-        .power_limit_reason = isnan(clocks->power_limit_w) ? none : NULL,
-        .counted_reason = isnan(clocks->counted_ms)
-                              ? "the driver does not count, or there is less than 0.2 s between the readings"
-                              : NULL};
     aorta_json_key_object(json, "clocks");
-    aorta_rows_json(aorta_clocks_member_rows, &values, 0, json);
+    aorta_rows_json(aorta_clocks_member_rows, clocks, 0, json);
     if (clocks->limit_readings || !isnan(clocks->counted_ms)) {
         aorta_table_json(&aorta_clocks_limits, clocks, json);
     } else {

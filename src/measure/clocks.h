@@ -66,6 +66,7 @@ struct aorta_clocks {
     double power_share, thermal_share;      /* of the time, by the driver's counters */
     double counted_ms;                      /* the time that these are shares of */
     char reason[192];                       /* why there is no reading; else empty */
+    const char *max_reason, *power_reason, *power_limit_reason, *counted_reason; /* why each is NaN; else NULL */
 };
 
 /* Samples in the order of time. */

@@ -19,15 +19,10 @@ static aorta_status sum_pieces(const void *args) {
     return NULL;
 }
 
-static struct aorta_gpu_grid grid_of(int64_t count) {
-    return (struct aorta_gpu_grid){.blocks = {aorta_ops_blocks(count, AORTA_TILE)},
-                                   .threads = {AORTA_POINTWISE_THREADS}};
-}
-
 static aorta_status gelu(struct aorta_stream *stream, enum aorta_ops_entry entry, struct aorta_gelu_args args) {
     args.shape.rng = aorta_ops_gpu_key(args.shape.rng);
-    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(args.shape.count, AORTA_GELU_TILE)},
-                                        .threads = {AORTA_POINTWISE_THREADS}};
+    const uint32_t blocks = aorta_ops_blocks(args.shape.count, AORTA_GELU_TILE);
+    const struct aorta_gpu_grid grid = aorta_ops_grid(blocks, AORTA_POINTWISE_THREADS);
     return aorta_ops_gpu_run_typed(stream, entry, args.shape.dtype, grid, &args, sizeof args);
 }
 
@@ -59,13 +54,13 @@ static aorta_status gelu_backward_gpu(struct aorta_stream *stream, const void *a
     return a->dbias ? gelu_backward_columns(stream, a) : gelu(stream, AORTA_ENTRY_gelu_backward, *a);
 }
 
-AORTA_PLAIN_KERNEL(cast, aorta_cpu_cast, aorta_cast_args, grid_of(a->count));
-AORTA_PLAIN_KERNEL(fill, aorta_cpu_fill, aorta_fill_args, grid_of(a->count));
-AORTA_PLAIN_KERNEL(add, aorta_cpu_add, aorta_cast_args, grid_of(a->count));
+AORTA_PLAIN_KERNEL(cast, aorta_cpu_cast, aorta_cast_args, aorta_ops_pointwise_grid(a->count));
+AORTA_PLAIN_KERNEL(fill, aorta_cpu_fill, aorta_fill_args, aorta_ops_pointwise_grid(a->count));
+AORTA_PLAIN_KERNEL(add, aorta_cpu_add, aorta_cast_args, aorta_ops_pointwise_grid(a->count));
 static const struct aorta_kernel gelu_kernel = {"gelu_forward", aorta_cpu_gelu_forward, gelu_forward_gpu};
 static const struct aorta_kernel gelu_backward_kernel = {"gelu_backward", aorta_cpu_gelu_backward, gelu_backward_gpu};
-AORTA_PLAIN_KERNEL(relu_backward, relu_backward, aorta_relu_args, grid_of(a->count));
-AORTA_PLAIN_KERNEL(sum_pieces, sum_pieces, aorta_sum_pieces_args, grid_of(a->count));
+AORTA_PLAIN_KERNEL(relu_backward, relu_backward, aorta_relu_args, aorta_ops_pointwise_grid(a->count));
+AORTA_PLAIN_KERNEL(sum_pieces, sum_pieces, aorta_sum_pieces_args, aorta_ops_pointwise_grid(a->count));
 
 aorta_status aorta_cast(struct aorta_stream *stream, void *to, enum aorta_dtype to_dtype, const void *from,
                         enum aorta_dtype from_dtype, int64_t count, float scale) {

@@ -49,10 +49,6 @@ static aorta_status bce(const void *args) {
 
 static const struct aorta_gpu_grid one_thread = {.blocks = {1}};
 
-static struct aorta_gpu_grid grid_of(int64_t count) {
-    return aorta_ops_grid(aorta_ops_blocks(count, AORTA_TILE), AORTA_POINTWISE_THREADS);
-}
-
 /* *to += scale · Σ partial[0 … count) */
 static aorta_status finish(struct aorta_stream *stream, const double *partial, uint32_t count, double scale,
                            float *to) {
@@ -92,7 +88,7 @@ AORTA_PLAIN_KERNEL(step_update, update, aorta_step_update_args, one_thread);
 AORTA_PLAIN_KERNEL(step_end, end, aorta_step_end_args, one_thread);
 static const struct aorta_kernel bce_kernel = {"bce_with_logits", bce, bce_gpu};
 static const struct aorta_kernel square_kernel = {"square_sum", aorta_cpu_square_sum, square_sum_gpu};
-AORTA_PLAIN_KERNEL(adamw, aorta_cpu_adamw, aorta_adamw_args, grid_of(a->count));
+AORTA_PLAIN_KERNEL(adamw, aorta_cpu_adamw, aorta_adamw_args, aorta_ops_pointwise_grid(a->count));
 
 aorta_status aorta_step_begin(struct aorta_stream *stream, struct aorta_step_state *state,
                               struct aorta_schedule schedule) {
@@ -157,7 +153,7 @@ static struct aorta_gpu_grid shampoo_grid(const struct aorta_shampoo_args *a, ui
 AORTA_PLAIN_KERNEL(shampoo_factors, aorta_cpu_shampoo_factors, aorta_shampoo_args,
                    shampoo_grid(a, a->columns > 1 ? 2 : 1));
 AORTA_PLAIN_KERNEL(shampoo_direction, aorta_cpu_shampoo_direction, aorta_shampoo_args, shampoo_grid(a, 1));
-AORTA_PLAIN_KERNEL(descent, aorta_cpu_descent, aorta_descent_args, grid_of(a->count));
+AORTA_PLAIN_KERNEL(descent, aorta_cpu_descent, aorta_descent_args, aorta_ops_pointwise_grid(a->count));
 
 aorta_status aorta_shampoo_direction(struct aorta_stream *stream, const struct aorta_shampoo_args *a) {
     const char *name = shampoo_direction_kernel.name;

@@ -58,6 +58,11 @@ static inline struct aorta_gpu_grid aorta_ops_grid(int64_t blocks, uint32_t thre
     return (struct aorta_gpu_grid){.blocks = {(uint32_t)blocks}, .threads = {threads}};
 }
 
+/* For kernels whose threads take eight of `count` elements each. */
+static inline struct aorta_gpu_grid aorta_ops_pointwise_grid(int64_t count) {
+    return aorta_ops_grid(aorta_ops_blocks(count, AORTA_TILE), AORTA_POINTWISE_THREADS);
+}
+
 /* How sums over the rows of a matrix are shared out (kernels/reduce.h): a grid of strips of columns × shares of rows,
  * and the memory in which each block leaves its sums. */
 struct aorta_ops_columns {
