@@ -88,8 +88,6 @@ struct aorta_model_work {
 struct aorta_model_work aorta_model_layer_work(const struct aorta_model *model, bool backward);
 struct aorta_model_work aorta_model_input_work(const struct aorta_model *model, bool backward);
 struct aorta_model_work aorta_model_head_work(const struct aorta_model *model); /* forward and backward */
-/* That of the backward pass after the embedding's gradient. */
-double aorta_model_last_flops(const struct aorta_model *model);
 struct aorta_layer_output aorta_model_output(const struct aorta_model *model, int layer);
 const char *aorta_model_unit_name(const struct aorta_model *model, int unit); /* "encoder.layers.0", "root" */
 

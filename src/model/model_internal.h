@@ -91,52 +91,8 @@ struct aorta_model {
     void *attention_scratch;
 };
 
-/* ---- recorded operations: a range around each ---- */
-
-struct op {
-    const struct aorta_pass *pass;
-    const char *tag;
-    int layer; /* -1: root */
-};
-
-/* The work of an operation, for the roofline. Bytes: read and written at least, each tensor once; 0: not counted. */
-struct op_work {
-    enum aorta_dtype dtype;
-    double flops;
-    int64_t bytes;
-    int32_t dims[AORTA_RANGE_DIMS]; /* of its inputs, up to the first 0 */
-};
-/* `tensors` of [rows, width] of the model's type are moved. */
-static inline struct op_work op_moves(const struct aorta_model *model, int64_t tensors, int64_t width) {
-    const enum aorta_dtype dtype = model->shape.dtype;
-    return (struct op_work){.dtype = dtype,
-                            .bytes = tensors * model->rows * width * (int64_t)aorta_dtype_size(dtype),
-                            .dims = {(int32_t)model->rows, (int32_t)width}};
-}
-
-/* Adds a product, done so many times (forward once; backward twice, for input and weight). */
-void aorta_op_add_product(struct aorta_model_work *work, const struct aorta_linear *shape, int times);
-
-aorta_status aorta_op_begin(struct op op, const char *function, struct op_work work); /* ends with aorta_range_end */
-
-/* A product of a linear layer, in pass->gemm_chunks launches. */
-enum op_product { OP_FORWARD, OP_INPUT, OP_WEIGHT };
-aorta_status aorta_op_linear(struct op op, enum op_product product, const struct aorta_linear_args *args);
-
-/* Reports to the caller that the gradients of unit parameters [slot, slot + count) are queued. */
-aorta_status aorta_op_ready(struct aorta_model *model, const struct aorta_pass *pass, int unit, int slot, int count);
-
-/* Reports to the caller that a backward pass is about to read a layer's output, and returns what to read. */
-aorta_status aorta_op_output(const struct aorta_model *model, const struct aorta_pass *pass, int layer,
-                             const void **output);
-
-/* ---- shapes of operations ---- */
-
+/* Shapes of operations. `pass`: of the random draws. */
 struct aorta_embedding aorta_model_embedding(const struct aorta_model *model);
 struct aorta_attention aorta_model_attention(const struct aorta_model *model, const struct aorta_pass *pass, int layer);
-struct aorta_norm aorta_model_norm(const struct aorta_model *model, const struct aorta_pass *pass, int64_t layer,
-                                   uint32_t place, float dropout);
-struct aorta_gelu aorta_model_gelu(const struct aorta_model *model, const struct aorta_pass *pass, int64_t layer,
-                                   uint32_t place);
 
 #endif

@@ -20,12 +20,14 @@ static int largest(const int64_t *rows, const int64_t *columns, int count) {
 }
 
 /* Whether the root unit is reduced in two parts, the first during the products that end the backward pass. On a GPU one
- * more collective costs some 20 us, as long as products below this size (two H200). */
+ * more collective costs some 20 us, as long as products below this size (two H200). They are as much work as those of
+ * the input's forward pass. */
 static bool worth_parts(const struct sharded *s) {
     const double cost_flops = 1e10;
     const struct aorta_train_context *c = s->context;
     if (s->layouts[s->layers].piece_count == 1 || !c->options->distributed.enable_overlap) return false;
-    return aorta_device_get_info(c->device)->kind == AORTA_DEVICE_CPU || aorta_model_last_flops(c->model) > cost_flops;
+    return aorta_device_get_info(c->device)->kind == AORTA_DEVICE_CPU ||
+           aorta_model_input_work(c->model, false).flops > cost_flops;
 }
 
 static void make_layouts(struct sharded *s) {
