@@ -80,14 +80,11 @@ int aorta_model_parameter_count(const struct aorta_model *model);
 const struct aorta_parameter *aorta_model_parameter(const struct aorta_model *model, int index);
 int aorta_model_parameter_index(const struct aorta_model *model, int unit, int slot);
 int64_t aorta_model_element_count(const struct aorta_model *model); /* over all parameters */
-/* Products and attention of a part of a step: arithmetic, and bytes read and written at least. */
-struct aorta_model_work {
-    double flops, attention_flops; /* of both; of that attention's */
-    int64_t bytes, attention_bytes;
-};
-struct aorta_model_work aorta_model_layer_work(const struct aorta_model *model, bool backward);
-struct aorta_model_work aorta_model_input_work(const struct aorta_model *model, bool backward);
-struct aorta_model_work aorta_model_head_work(const struct aorta_model *model); /* forward and backward */
+/* Products and attention of a part of a step: the members of a range for arithmetic, and for bytes read and written at
+ * least. */
+struct aorta_range_info aorta_model_layer_work(const struct aorta_model *model, bool backward);
+struct aorta_range_info aorta_model_input_work(const struct aorta_model *model, bool backward);
+struct aorta_range_info aorta_model_head_work(const struct aorta_model *model); /* forward and backward */
 struct aorta_layer_output aorta_model_output(const struct aorta_model *model, int layer);
 const char *aorta_model_unit_name(const struct aorta_model *model, int unit); /* "encoder.layers.0", "root" */
 

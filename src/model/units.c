@@ -72,7 +72,7 @@ static aorta_status op_begin(struct op op, const char *function, struct aorta_ra
 }
 
 /* Adds a product, done so many times (forward once; backward twice, for input and weight). */
-static void op_add_product(struct aorta_model_work *work, const struct aorta_linear *shape, int times) {
+static void op_add_product(struct aorta_range_info *work, const struct aorta_linear *shape, int times) {
     const int64_t elements = shape->rows * shape->in + shape->in * shape->out + shape->rows * shape->out;
     work->flops += 2.0 * (double)shape->rows * (double)shape->in * (double)shape->out * times;
     work->bytes += elements * (int64_t)aorta_dtype_size(shape->dtype) * times;
@@ -114,11 +114,9 @@ static const void *from(const void *matrix, const struct piece *piece, enum aort
 }
 
 static aorta_status begin_product(struct op op, const char *function, const struct aorta_linear *s) {
-    struct aorta_model_work work = {0};
+    struct aorta_range_info work = {.dtype = s->dtype, .dims = {{s->rows, s->in}, {s->in, s->out}}};
     op_add_product(&work, s, 1);
-    const struct aorta_range_info info = {
-        .flops = work.flops, .bytes = work.bytes, .dtype = s->dtype, .dims = {{s->rows, s->in}, {s->in, s->out}}};
-    return op_begin(op, function, info);
+    return op_begin(op, function, work);
 }
 
 enum op_product { OP_FORWARD, OP_INPUT, OP_WEIGHT };
@@ -229,11 +227,14 @@ static struct aorta_range_info attention_work(const struct aorta_model *model, b
     return work;
 }
 
-struct aorta_model_work aorta_model_layer_work(const struct aorta_model *model, bool backward) {
+struct aorta_range_info aorta_model_layer_work(const struct aorta_model *model, bool backward) {
     const struct layer_shapes s = shapes_of(model);
     const struct aorta_range_info attention = attention_work(model, backward);
     const struct aorta_linear *const products[] = {&s.in_proj, &s.out_proj, &s.linear1, &s.linear2};
-    struct aorta_model_work work = {attention.flops, attention.flops, attention.bytes, attention.bytes};
+    struct aorta_range_info work = {.flops = attention.flops,
+                                    .bytes = attention.bytes,
+                                    .attention_flops = attention.flops,
+                                    .attention_bytes = attention.bytes};
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         op_add_product(&work, products[i], backward ? 2 : 1);
     return work;
@@ -417,17 +418,17 @@ static const void *dense_input(const struct aorta_model *model, const struct aor
 }
 
 /* The data has no gradient. */
-struct aorta_model_work aorta_model_input_work(const struct aorta_model *model, bool backward) {
+struct aorta_range_info aorta_model_input_work(const struct aorta_model *model, bool backward) {
     const struct root_shapes s = root_shapes_of(model);
-    struct aorta_model_work work = {0};
+    struct aorta_range_info work = {0};
     op_add_product(&work, &s.dense, 1);
     op_add_product(&work, &s.projection, backward ? 2 : 1);
     return work;
 }
 
-struct aorta_model_work aorta_model_head_work(const struct aorta_model *model) {
+struct aorta_range_info aorta_model_head_work(const struct aorta_model *model) {
     const struct root_shapes s = root_shapes_of(model);
-    struct aorta_model_work work = {0};
+    struct aorta_range_info work = {0};
     op_add_product(&work, &s.scorer0, 3);
     op_add_product(&work, &s.scorer3, 3);
     return work;

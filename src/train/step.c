@@ -80,22 +80,18 @@ static struct aorta_pass pass_of(struct aorta_step *step, int64_t micro_batch) {
 
 /* A part of the step as one range, where operations have none of their own. */
 static aorta_status begin_part(struct aorta_step *step, const char *tag, const char *function, int layer,
-                               struct aorta_model_work work) {
+                               struct aorta_range_info info) {
     if (records_operations(step)) return NULL;
     const struct aorta_train_options *o = step->context->options;
-    struct aorta_range_info info = {
-        .tag = tag,
-        .function = function,
-        .role = AORTA_ROLE_COMPUTE,
-        .kind = AORTA_RANGE_COMPUTE,
-        .layer = layer,
-        .flops = work.flops,
-        .bytes = work.bytes,
-        .attention_flops = work.attention_flops,
-        .attention_bytes = work.attention_bytes,
-        .dtype = step->context->dtype,
-        .dims = {{o->training.batch_size, o->dataset.sequence_length, o->model.model_dim}},
-    };
+    info.tag = tag;
+    info.function = function;
+    info.role = AORTA_ROLE_COMPUTE;
+    info.kind = AORTA_RANGE_COMPUTE;
+    info.layer = layer;
+    info.dtype = step->context->dtype;
+    info.dims[0][0] = (int32_t)o->training.batch_size;
+    info.dims[0][1] = (int32_t)o->dataset.sequence_length;
+    info.dims[0][2] = (int32_t)o->model.model_dim;
     return aorta_range_begin(step->context->recorder, aorta_train_compute(step->context), &info);
 }
 
