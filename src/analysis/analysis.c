@@ -209,7 +209,8 @@ static aorta_status nothing_ran(const struct aorta_trace_list *list) {
         if (!bad->count) continue;
         if (bad->offset >= 0) snprintf(place, sizeof place, " (first at byte %lld)", (long long)bad->offset);
         return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s: %lld × %s%s", list->items[i]->path,
-                           (long long)bad->count, aorta_trace_reason_text(AORTA_REASON_BAD_EVENT), place);
+                           (long long)bad->count, aorta_trace_warning_text(list->items[i], AORTA_REASON_BAD_EVENT),
+                           place);
     }
     AORTA_TRY(launches_alone(list));
     const char *note = list->count ? aorta_trace_text(list->items[0], list->items[0]->note) : "";

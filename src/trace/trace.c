@@ -46,48 +46,14 @@ const char *aorta_step_source_name(enum aorta_step_source source) {
 
 static const struct {
     const char *key, *text;
-} reasons[AORTA_REASON_COUNT] = {
-    [AORTA_REASON_TRUNCATED] = {"truncated", "the file ends early: events up to there were read"},
-    [AORTA_REASON_MALFORMED] = {"malformed", "broken JSON: events up to there were read"},
-    [AORTA_REASON_BAD_EVENT] = {"bad_event",
-                                "device work without start, duration or name, or at an impossible time: left out"},
-    [AORTA_REASON_NEGATIVE_DURATION] = {"negative_duration", "work that ends before it starts: counted with length 0"},
-    [AORTA_REASON_ZERO_DURATION] = {"zero_duration", "device work of length 0"},
-    [AORTA_REASON_DUPLICATE] = {"duplicate", "work that is written twice: counted once"},
-    [AORTA_REASON_NO_STREAM] = {"no_stream", "device work without a stream: counted as stream -1"},
-    [AORTA_REASON_NO_LAUNCH] = {"no_launch", "device work without a recorded launch"},
-    [AORTA_REASON_EARLIER] = {"earlier",
-                              "device work long before all recorded calls, of an earlier recording: left out"},
-    [AORTA_REASON_NO_WORK] = {"no_work", "launches without their kernels in the file"},
-    [AORTA_REASON_STOPPED] = {"stopped", "last launches without their kernels: synchronize before the profiler stops"},
-    [AORTA_REASON_LOST_DISPATCHES] = {"lost_dispatches", "kernels whose numbers are missing in the file"},
-    [AORTA_REASON_IMPOSSIBLE_LENGTH] = {"impossible_length",
-                                        "work still running when later work of its stream has ended: cut there"},
-    [AORTA_REASON_NO_CORRELATION] = {"no_correlation", "device work without a correlation id"},
-    [AORTA_REASON_NO_COLLECTIVE] = {"no_collective", "collective kernels without size and group: no bandwidth"},
-    [AORTA_REASON_ODD_VALUE] = {"odd_value", "a value of another type or out of range: ignored"},
-    [AORTA_REASON_LAUNCH_AFTER_START] = {"launch_after_start", "work that starts before its launch: clocks differ"},
-    [AORTA_REASON_SAME_STREAM_OVERLAP] = {"same_stream_overlap", "work that overlaps earlier work on its stream"},
-    [AORTA_REASON_LOST] = {"lost", "events that the recorder lost"},
-    [AORTA_REASON_UNKNOWN_NAME] = {"unknown_name", "kernels whose name is not in the file"},
-    [AORTA_REASON_WHOLE_GRAPH] = {"whole_graph",
-                                  "graphs recorded as one piece: record with nsys profile --cuda-graph-trace=node"},
-    [AORTA_REASON_SAME_FILE] = {"same_file", "another name or a copy of a file: read once"},
-    [AORTA_REASON_REPEATED] = {"repeated", "a merged file: skipped"},
-    [AORTA_REASON_NO_PARTNER] = {"no_partner", "an execution trace without a trace of its process: skipped"},
-    [AORTA_REASON_CAPTURED] = {"captured", "graph launches with operations and shapes of their capture"},
-    [AORTA_REASON_NO_CAPTURE] = {"no_capture", "graph launches without a matching capture: no operations or shapes"},
-    [AORTA_REASON_SEVERAL_CAPTURES] = {"several_captures",
-                                       "graph launches that match several captures: no operations or shapes"},
-    [AORTA_REASON_SKIPPED] = {"skipped", "files with a name of a trace: skipped"},
-    [AORTA_REASON_UNKNOWN_CATEGORY] = {"unknown_category", "events of an unknown category: left out"},
+} reasons[] = {
+#define REASON(id, key, text) {key, text},
+#include "trace/reasons.def"
+#undef REASON
 };
 
 const char *aorta_trace_reason_key(enum aorta_trace_reason reason) {
     return reasons[reason].key;
-}
-const char *aorta_trace_reason_text(enum aorta_trace_reason reason) {
-    return reasons[reason].text;
 }
 
 void aorta_trace_warnings_add(struct aorta_trace_warning *warnings, const struct aorta_trace_warning *more) {
@@ -193,31 +159,13 @@ void aorta_trace_free(struct aorta_trace *trace) {
     for (size_t i = 0; trace->measured && i < trace->step_count; i++) free(trace->measured[i].work);
     free(trace->measured);
     if (trace->owned) trace->release(trace->owned);
-    free(trace->work);
-    free(trace->calls);
-    free(trace->callers);
-    free(trace->waits);
-    free(trace->annotations);
-    free(trace->functions);
-    free(trace->frames);
-    free(trace->allocations);
-    free(trace->steps);
-    free(trace->streams);
-    free(trace->queues);
-    free(trace->threads);
-    free(trace->collectives);
-    free(trace->groups);
-    free(trace->shapes);
-    free(trace->operations);
-    free(trace->inputs);
-    free(trace->graphs);
-    free(trace->captured);
-    free(trace->captured_places);
-    free(trace->devices);
-    free(trace->clocks);
-    free(trace->path);
-    free(trace->unpacked);
-    free(trace);
+    void *const arrays[] = {
+        trace->work,       trace->calls,   trace->callers,     trace->waits,    trace->annotations,
+        trace->functions,  trace->frames,  trace->allocations, trace->steps,    trace->streams,
+        trace->queues,     trace->threads, trace->collectives, trace->groups,   trace->shapes,
+        trace->operations, trace->inputs,  trace->graphs,      trace->captured, trace->captured_places,
+        trace->devices,    trace->clocks,  trace->path,        trace->unpacked, trace};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]);
 }
 
 bool aorta_trace_call_waits(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
@@ -326,35 +274,22 @@ int aorta_nest_order(const void *left, const void *right) {
     return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns);
 }
 
-static inline const char *item(const void *items, size_t index, size_t size) {
-    return (const char *)items + index * size;
-}
-
-static inline int64_t start_of(const char *item) {
-    return *(const int64_t *)(const void *)(item + offsetof(struct aorta_nest_range, start_ns));
-}
-
-static inline int64_t end_of(const char *item) {
-    return *(const int64_t *)(const void *)(item + offsetof(struct aorta_nest_range, end_ns));
-}
-
-static inline uint32_t thread_of(const char *item) {
-    return *(const uint32_t *)(const void *)(item + offsetof(struct aorta_nest_range, thread));
-}
-
-static inline uint32_t parent_of(const char *item) {
-    return *(const uint32_t *)(const void *)(item + offsetof(struct aorta_nest_range, parent));
+/* What the item begins with. */
+static inline struct aorta_nest_range range_at(const void *items, size_t index, size_t size) {
+    struct aorta_nest_range range;
+    memcpy(&range, (const char *)items + index * size, sizeof range);
+    return range;
 }
 
 /* Ranges that overlap without enclosing do not occur in one thread's calls; should they, the parent is the nearest
  * earlier range that lasts beyond this one's start. */
 void aorta_nest_parents(void *items, size_t count, size_t size) {
     for (size_t i = 0; i < count; i++) {
-        char *own = (char *)items + i * size;
-        uint32_t parent = i && thread_of(own - size) == thread_of(own) ? (uint32_t)i - 1 : AORTA_NEST_NONE;
-        while (parent != AORTA_NEST_NONE && end_of(item(items, parent, size)) < start_of(own))
-            parent = parent_of(item(items, parent, size));
-        *(uint32_t *)(void *)(own + offsetof(struct aorta_nest_range, parent)) = parent;
+        const struct aorta_nest_range own = range_at(items, i, size);
+        uint32_t parent = i && range_at(items, i - 1, size).thread == own.thread ? (uint32_t)i - 1 : AORTA_NEST_NONE;
+        while (parent != AORTA_NEST_NONE && range_at(items, parent, size).end_ns < own.start_ns)
+            parent = range_at(items, parent, size).parent;
+        memcpy((char *)items + i * size + offsetof(struct aorta_nest_range, parent), &parent, sizeof parent);
     }
 }
 
@@ -367,16 +302,16 @@ uint32_t aorta_nest_find(const void *items, size_t count, size_t size, uint32_t 
     size_t low = 0, high = count; /* ranges before `low` begin no later than the moment */
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        const char *range = item(items, middle, size);
-        if (thread_of(range) < thread || (thread_of(range) == thread && start_of(range) <= time_ns))
+        const struct aorta_nest_range range = range_at(items, middle, size);
+        if (range.thread < thread || (range.thread == thread && range.start_ns <= time_ns))
             low = middle + 1;
         else
             high = middle;
     }
-    if (!low || thread_of(item(items, low - 1, size)) != thread) return AORTA_NEST_NONE;
+    if (!low || range_at(items, low - 1, size).thread != thread) return AORTA_NEST_NONE;
     uint32_t found = (uint32_t)low - 1;
-    while (found != AORTA_NEST_NONE && end_of(item(items, found, size)) < time_ns)
-        found = parent_of(item(items, found, size));
+    while (found != AORTA_NEST_NONE && range_at(items, found, size).end_ns < time_ns)
+        found = range_at(items, found, size).parent;
     return found;
 }
 

@@ -285,43 +285,13 @@ struct aorta_trace_measured {
     uint32_t *work;                      /* row of work[] for each range; owned */
 };
 
-/* Why a file is not what it could be. Each reason is counted once per event; the sentence is aorta_trace_reason_text.
- */
 enum aorta_trace_reason {
-    AORTA_REASON_TRUNCATED,         /* the file ends in the middle; the events up to there were read (recover) */
-    AORTA_REASON_MALFORMED,         /* broken JSON; the events up to there were read (recover) */
-    AORTA_REASON_BAD_EVENT,         /* device work without start, duration or name, or beyond all times: left out */
-    AORTA_REASON_NEGATIVE_DURATION, /* ends before it starts: counts with length 0 */
-    AORTA_REASON_ZERO_DURATION,     /* device work of length 0: counts */
-    AORTA_REASON_DUPLICATE,         /* the same work written twice: counts once */
-    AORTA_REASON_NO_STREAM,         /* device work without a stream: stream -1 */
-    AORTA_REASON_NO_LAUNCH,         /* device work whose launch is not in the file (launched before it began) */
-    AORTA_REASON_EARLIER,         /* device work of an earlier recording, long before the first event of the host: left
-                                   * out */
-    AORTA_REASON_NO_WORK,         /* launches whose work is not in the file */
-    AORTA_REASON_STOPPED,         /* … that are the last ones: the recording stopped before the device had finished */
-    AORTA_REASON_LOST_DISPATCHES, /* work that is not in the file, by the numbers of what is */
-    AORTA_REASON_IMPOSSIBLE_LENGTH,  /* work that runs when later work of its stream has ended: cut at the next start */
-    AORTA_REASON_NO_CORRELATION,     /* device work without a correlation */
-    AORTA_REASON_NO_COLLECTIVE,      /* collective kernels without facts (name, sizes, group) */
-    AORTA_REASON_ODD_VALUE,          /* a value of another type or out of range: taken as not known */
-    AORTA_REASON_LAUNCH_AFTER_START, /* work that starts before its launch: clocks of host and device differ */
-    AORTA_REASON_SAME_STREAM_OVERLAP, /* work that starts before its predecessor on the stream ended */
-    AORTA_REASON_LOST,                /* events that the recorder lost */
-    AORTA_REASON_UNKNOWN_NAME,        /* kernels whose name is not in the file */
-    AORTA_REASON_WHOLE_GRAPH,         /* graphs that are recorded as one piece */
-    AORTA_REASON_UNKNOWN_CATEGORY,    /* events of a category that this program does not know */
-    AORTA_REASON_SAME_FILE,           /* files named that are this one by another name, or copies of it: taken once */
-    AORTA_REASON_REPEATED,            /* other files that repeat the work of this one and the rest: skipped */
-    AORTA_REASON_NO_PARTNER,          /* execution traces of processes of which there is no trace: left out */
-    AORTA_REASON_CAPTURED,            /* launches of graphs whose work is known by the graph's capture (captures.h) */
-    AORTA_REASON_NO_CAPTURE,          /* … that fit none of the captures that there are */
-    AORTA_REASON_SEVERAL_CAPTURES,    /* … that fit captures of different shapes */
-    AORTA_REASON_SKIPPED,             /* files with a trace's name that are not read; `skipped` names them */
+#define REASON(id, key, text) AORTA_REASON_##id,
+#include "trace/reasons.def"
+#undef REASON
     AORTA_REASON_COUNT
 };
-const char *aorta_trace_reason_key(enum aorta_trace_reason reason);  /* "no_launch" */
-const char *aorta_trace_reason_text(enum aorta_trace_reason reason); /* "… whose launch is not in the file: …" */
+const char *aorta_trace_reason_key(enum aorta_trace_reason reason); /* "no_launch" */
 
 struct aorta_trace_warning {
     int64_t count;     /* events it holds for; 0: none */

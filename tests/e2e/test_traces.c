@@ -107,7 +107,7 @@ static void compare_reader(const char *words, const char *path, const json_t *tr
     for (int reason = 0; reason < AORTA_REASON_COUNT; reason++)
         if (read->warnings[reason].count && reason != AORTA_REASON_LAUNCH_AFTER_START)
             fail_msg("%s: the reader warns of %lld events %s", words, (long long)read->warnings[reason].count,
-                     aorta_trace_reason_text((enum aorta_trace_reason)reason));
+                     aorta_trace_warning_text(read, (enum aorta_trace_reason)reason));
     aorta_intervals_free(&compute);
     aorta_intervals_free(&comm);
     aorta_intervals_free(&both);

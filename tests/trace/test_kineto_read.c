@@ -431,7 +431,7 @@ static void odd_work_is_counted(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (t->warnings[rows[i].reason].count != rows[i].count)
             fail_msg("%s: %d", aorta_trace_reason_key(rows[i].reason), (int)t->warnings[rows[i].reason].count);
-        assert_true(strlen(aorta_trace_reason_text(rows[i].reason)) > 20);
+        assert_true(strlen(aorta_trace_warning_text(t, rows[i].reason)) > 20);
         assert_true(t->warnings[rows[i].reason].offset > 0);
     }
     aorta_trace_free(t);
