@@ -32,11 +32,6 @@ uint32_t aorta_trace_add_facts(struct aorta_trace_builder *builder, const struct
     return builder->memory.failed ? AORTA_TRACE_NONE : (uint32_t)builder->collectives.count - 1;
 }
 
-void aorta_trace_rows_free(struct trace_rows *rows) {
-    free(rows->items);
-    *rows = (struct trace_rows){0};
-}
-
 aorta_status aorta_trace_builder_create(enum aorta_trace_format format, const char *path,
                                         const struct aorta_trace_options *options,
                                         struct aorta_trace_builder **builder) {
@@ -81,14 +76,9 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
         &builder->frames,     &builder->allocations, &builder->capture_marks, &builder->launches,
         &builder->graphs,     &builder->captured,    &builder->clocks};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
-    aorta_keys_free(&builder->streams);
-    aorta_keys_free(&builder->queues);
-    aorta_keys_free(&builder->threads);
-    aorta_keys_free(&builder->shape_keys);
-    aorta_keys_free(&builder->input_keys);
-    aorta_keys_free(&builder->step_keys);
-    aorta_keys_free(&builder->group_keys);
-    aorta_keys_free(&builder->rank_lists);
+    struct aorta_keys *keys[] = {&builder->streams,    &builder->queues,    &builder->threads,    &builder->shape_keys,
+                                 &builder->input_keys, &builder->step_keys, &builder->group_keys, &builder->rank_lists};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) aorta_keys_free(keys[i]);
     for (int i = 0; i < TRACE_MAP_COUNT; i++) free(builder->maps[i].items);
     free(builder->meanings);
     aorta_trace_free(builder->trace);
@@ -263,11 +253,6 @@ void aorta_trace_builder_launch(struct aorta_trace_builder *builder, uint64_t co
     aorta_trace_rows_put(builder, &builder->launches, &row, sizeof row);
 }
 
-static void mark_capture(struct aorta_trace_builder *builder, const struct aorta_trace_call *call, bool begins) {
-    const struct trace_capture_mark row = {call->start_ns, call->end_ns, call->thread, begins};
-    aorta_trace_rows_put(builder, &builder->capture_marks, &row, sizeof row);
-}
-
 static void classify_call(const char *name, struct trace_meaning *meaning) {
     enum aorta_trace_call_kind kind = AORTA_CALL_OTHER;
     meaning->call_kind = aorta_trace_call_classify(name, &kind) ? (uint8_t)kind : (uint8_t)TRACE_CALL_UNNAMED;
@@ -282,7 +267,10 @@ bool aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct 
     struct aorta_trace_call row = *call;
     if (!meaning) return false;
     if (!meaning->call_known) classify_call(aorta_trace_text(builder->trace, call->name), meaning);
-    if (meaning->capture_begins || meaning->capture_ends) mark_capture(builder, call, meaning->capture_begins);
+    if (meaning->capture_begins || meaning->capture_ends) {
+        const struct trace_capture_mark mark = {call->start_ns, call->end_ns, call->thread, meaning->capture_begins};
+        aorta_trace_rows_put(builder, &builder->capture_marks, &mark, sizeof mark);
+    }
     row.kind = meaning->call_kind;
     if (row.kind != TRACE_CALL_UNNAMED || row.correlation)
         aorta_trace_rows_put(builder, &builder->calls, &row, sizeof row);
@@ -296,7 +284,7 @@ void aorta_trace_builder_any_call(struct aorta_trace_builder *builder, const str
 
 void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t start_ns, int64_t end_ns, uint32_t thread,
                                  const struct aorta_trace_collective *collective) {
-    const struct trace_request row = {start_ns, end_ns, thread};
+    const struct aorta_trace_annotation row = {start_ns, end_ns, (uint32_t)builder->request_facts.count, thread};
     struct aorta_trace_collective facts = *collective;
     facts.annotation = AORTA_TRACE_NONE;
     aorta_trace_collective_complete(builder->trace, &facts);
@@ -337,47 +325,33 @@ static bool communicates(const char *name) {
     return !strcmp(name, "Get") || !strcmp(name, "Rget");
 }
 
-/* `of_device`: 1, the step is of this device alone; else both are 0. */
-static struct aorta_trace_step *find_step_of(struct aorta_trace_builder *builder, int64_t number, int64_t of_device,
-                                             int64_t device) {
-    const uint32_t row = aorta_keys_add(&builder->step_keys, number, of_device, device, &builder->memory);
-    if (row < builder->steps.count) return (struct aorta_trace_step *)builder->steps.items + row;
-    struct aorta_trace_step *step = aorta_trace_rows_add(builder, &builder->steps, sizeof *step);
-    if (step)
-        *step = (struct aorta_trace_step){number,    INT64_MIN,      INT64_MIN,      INT64_MIN,
-                                          INT64_MIN, of_device != 0, (int32_t)device};
-    return step;
-}
-
-static struct aorta_trace_step *find_step(struct aorta_trace_builder *builder, int64_t number) {
-    return find_step_of(builder, number, 0, 0);
-}
-
+/* `from_ns` INT64_MIN: the file does not say. */
 static void widen(int64_t *start_ns, int64_t *end_ns, int64_t from_ns, int64_t to_ns) {
+    if (from_ns == INT64_MIN) return;
     if (*start_ns == INT64_MIN || from_ns < *start_ns) *start_ns = from_ns;
     if (*end_ns == INT64_MIN || to_ns > *end_ns) *end_ns = to_ns;
 }
 
-/* INT64_MIN: the file does not say. */
-static void widen_known(int64_t *start_ns, int64_t *end_ns, int64_t from_ns, int64_t to_ns) {
-    if (from_ns != INT64_MIN) widen(start_ns, end_ns, from_ns, to_ns);
-}
-
 void aorta_trace_add_step(struct aorta_trace_builder *builder, const struct aorta_trace_step *step) {
-    struct aorta_trace_step *row = find_step(builder, step->number);
-    if (!row) return;
-    widen_known(&row->start_ns, &row->end_ns, step->start_ns, step->end_ns);
-    widen_known(&row->device_start_ns, &row->device_end_ns, step->device_start_ns, step->device_end_ns);
+    const uint32_t number =
+        aorta_keys_add(&builder->step_keys, step->number, step->of_device, step->device, &builder->memory);
+    if (number >= builder->steps.count) {
+        aorta_trace_rows_put(builder, &builder->steps, step, sizeof *step);
+        return;
+    }
+    struct aorta_trace_step *row = (struct aorta_trace_step *)builder->steps.items + number;
+    widen(&row->start_ns, &row->end_ns, step->start_ns, step->end_ns);
+    widen(&row->device_start_ns, &row->device_end_ns, step->device_start_ns, step->device_end_ns);
 }
 
 void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
                                     const struct aorta_trace_annotation *annotation) {
     if (builder->memory.failed) return;
     const char *name = aorta_trace_text(builder->trace, annotation->name);
-    int64_t number = step_number(name);
-    if (number >= 0) {
-        struct aorta_trace_step *step = find_step(builder, number);
-        if (step) widen(&step->start_ns, &step->end_ns, annotation->start_ns, annotation->end_ns);
+    const struct aorta_trace_step step = {
+        step_number(name), annotation->start_ns, annotation->end_ns, INT64_MIN, INT64_MIN, false, 0};
+    if (step.number >= 0) {
+        aorta_trace_add_step(builder, &step);
         aorta_trace_builder_frame(builder, annotation, AORTA_FRAME_RANGE);
         return;
     }
@@ -392,15 +366,15 @@ void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
 void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, uint32_t name, int64_t start_ns,
                                            int64_t end_ns) {
     if (builder->memory.failed) return;
-    int64_t number = step_number(aorta_trace_text(builder->trace, name));
-    struct aorta_trace_step *step = number >= 0 ? find_step(builder, number) : NULL;
-    if (step) widen(&step->device_start_ns, &step->device_end_ns, start_ns, end_ns);
+    const struct aorta_trace_step step = {
+        step_number(aorta_trace_text(builder->trace, name)), INT64_MIN, INT64_MIN, start_ns, end_ns, false, 0};
+    if (step.number >= 0) aorta_trace_add_step(builder, &step);
 }
 
 void aorta_trace_builder_device_step(struct aorta_trace_builder *builder, int32_t device, int64_t number,
                                      int64_t start_ns, int64_t end_ns) {
-    struct aorta_trace_step *step = builder->memory.failed ? NULL : find_step_of(builder, number, 1, device);
-    if (step) widen(&step->device_start_ns, &step->device_end_ns, start_ns, end_ns);
+    const struct aorta_trace_step step = {number, INT64_MIN, INT64_MIN, start_ns, end_ns, true, device};
+    aorta_trace_add_step(builder, &step);
 }
 
 void aorta_trace_builder_device(struct aorta_trace_builder *builder, const struct aorta_trace_device *device) {

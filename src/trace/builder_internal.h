@@ -21,10 +21,6 @@ struct trace_operation { /* one whose shapes are stored */
     uint32_t shape;
     bool seen; /* its first kernel is linked */
 };
-struct trace_request { /* its facts are the row of the same number */
-    int64_t start_ns, end_ns;
-    uint32_t thread;
-};
 
 /* Calls whose kind `enum aorta_trace_call_kind` does not know, until launches are linked. */
 enum {
@@ -68,17 +64,14 @@ enum trace_map {
     TRACE_MAP_SHAPE,
     TRACE_MAP_COUNT
 };
-struct trace_numbers { /* in the whole, by number in the part */
-    uint32_t *items;
-    size_t count, capacity;
-};
 
 struct aorta_trace_builder {
     struct aorta_trace *trace;
     const struct aorta_kernel_patterns *patterns;
     struct aorta_arena memory; /* that has failed where memory ran out */
     bool keeps_functions;
-    struct trace_rows pending, calls, annotations, steps, operations, requests;
+    struct trace_rows pending, calls, annotations, steps, operations;
+    struct trace_rows requests;    /* struct aorta_trace_annotation: `name` is the row of request_facts */
     struct trace_rows runs;        /* struct aorta_trace_operation: of all operations */
     struct trace_rows functions;   /* struct aorta_trace_annotation: with options->functions also modules */
     struct trace_rows frames;      /* struct aorta_trace_frame */
@@ -96,8 +89,8 @@ struct aorta_trace_builder {
     struct aorta_keys rank_lists;   /* of groups: the list before and one more rank */
     struct trace_meaning *meanings; /* by text */
     size_t meaning_count;
-    bool captures_before; /* of a part: a graph was captured in what stands before it */
-    struct trace_numbers maps[TRACE_MAP_COUNT];
+    bool captures_before;                    /* of a part: a graph was captured in what stands before it */
+    struct trace_rows maps[TRACE_MAP_COUNT]; /* of a part: uint32_t, the number in the whole by that in the part */
 };
 
 /* Memory for one more row, zeroed; NULL (and failed) when memory is exhausted. */
@@ -107,7 +100,6 @@ void aorta_trace_rows_put(struct aorta_trace_builder *builder, struct trace_rows
                           size_t row_bytes);
 /* The number of a new row of collectives. NONE (and failed): memory is exhausted. */
 uint32_t aorta_trace_add_facts(struct aorta_trace_builder *builder, const struct aorta_trace_collective *facts);
-void aorta_trace_rows_free(struct trace_rows *rows);
 /* Hands over the memory of the rows, which are none then. */
 void *aorta_trace_rows_take(struct trace_rows *rows, size_t *count, size_t size);
 /* Files are mostly in order already. */

@@ -251,16 +251,6 @@ static void count_overlaps(struct aorta_trace_builder *builder) {
 
 /* ---- collectives ---- */
 
-static struct aorta_nest_range *nest_requests(const struct trace_rows *rows, struct aorta_arena *memory) {
-    struct aorta_nest_range *nest = aorta_arena_raw(memory, rows->count * sizeof *nest);
-    const struct trace_request *requests = rows->items;
-    for (size_t i = 0; nest && i < rows->count; i++)
-        nest[i] =
-            (struct aorta_nest_range){requests[i].start_ns, requests[i].end_ns, requests[i].thread, (uint32_t)i, 0};
-    if (nest) aorta_nest_make(nest, rows->count);
-    return nest;
-}
-
 /* The backend marks each collective itself ("nccl:_all_gather_base"). */
 static bool is_of_backend(const char *name) {
     return !strncmp(name, "nccl:", 5) || aorta_trace_is_gloo_range(name);
@@ -363,7 +353,8 @@ static void classify_work(struct aorta_trace_builder *builder, struct trace_pend
 
 static void link_collectives(struct aorta_trace_builder *builder) {
     struct aorta_arena scratch = {0};
-    struct trace_surroundings around = {.requests = nest_requests(&builder->requests, &scratch)};
+    struct trace_surroundings around = {.requests =
+                                            aorta_nest_of(builder->requests.items, builder->requests.count, &scratch)};
     struct trace_rows *const both[] = {&builder->pending, &builder->captured};
     around.annotations =
         nest_annotations(builder->trace, &builder->annotations, false, &around.annotation_count, &scratch);
@@ -463,7 +454,7 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
  * would have given ---- */
 
 /* Rows without a map: their numbers shift by the number of such rows in the whole. */
-enum shift { SHIFT_COLLECTIVES = TRACE_MAP_COUNT, SHIFT_RUNS, NUMBER_KINDS };
+enum shift { SHIFT_COLLECTIVES = TRACE_MAP_COUNT, SHIFT_REQUESTS, SHIFT_RUNS, NUMBER_KINDS };
 
 struct appending {
     struct aorta_trace_builder *whole, *part;
@@ -472,12 +463,11 @@ struct appending {
 
 static uint32_t number_of(const struct appending *a, int kind, uint32_t number) {
     if (number == AORTA_TRACE_NONE) return AORTA_TRACE_NONE;
-    return kind < TRACE_MAP_COUNT ? a->part->maps[kind].items[number] : number + a->shift[kind];
+    return kind < TRACE_MAP_COUNT ? ((const uint32_t *)a->part->maps[kind].items)[number] : number + a->shift[kind];
 }
 
 static void add_number(struct appending *a, enum trace_map kind, uint32_t number) {
-    struct trace_numbers *map = &a->part->maps[kind];
-    a->whole->memory.failed |= !aorta_array_append(&map->items, &map->capacity, &map->count, &number, sizeof number);
+    aorta_trace_rows_put(a->whole, &a->part->maps[kind], &number, sizeof number);
 }
 
 static void map_texts(struct appending *a) {
@@ -537,6 +527,8 @@ static void map_all(struct appending *a) {
     map_inputs(a);
     map_shapes(a);
     a->shift[SHIFT_COLLECTIVES] = (uint32_t)whole->collectives.count;
+    a->shift[SHIFT_REQUESTS] = (uint32_t)whole->request_facts.count;
+    a->shift[SHIFT_REQUESTS] = (uint32_t)whole->request_facts.count;
     a->shift[SHIFT_RUNS] = (uint32_t)whole->runs.count;
 }
 
@@ -583,7 +575,8 @@ static const struct kind_of_rows arriving[] = {
     ROWS(runs, struct aorta_trace_operation, {offsetof(struct aorta_trace_operation, name), TRACE_MAP_TEXT},
          {offsetof(struct aorta_trace_operation, thread), TRACE_MAP_THREAD},
          {offsetof(struct aorta_trace_operation, inputs), TRACE_MAP_INPUTS}),
-    ROWS(requests, struct trace_request, {offsetof(struct trace_request, thread), TRACE_MAP_THREAD}),
+    ROWS(requests, struct aorta_trace_annotation, {offsetof(struct aorta_trace_annotation, name), SHIFT_REQUESTS},
+         {offsetof(struct aorta_trace_annotation, thread), TRACE_MAP_THREAD}),
     ROWS(allocations, struct aorta_trace_allocation,
          {offsetof(struct aorta_trace_allocation, thread), TRACE_MAP_THREAD}),
     ROWS(wait_facts, struct aorta_trace_wait_facts, {offsetof(struct aorta_trace_wait_facts, stream), TRACE_MAP_STREAM},

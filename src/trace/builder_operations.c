@@ -200,7 +200,8 @@ void aorta_trace_link_shapes(struct aorta_trace_builder *builder) {
         for (size_t i = 0; i < both[k]->count && !shaped.memory.failed; i++)
             link_shape(builder, (struct trace_pending *)both[k]->items + i, &shaped);
     aorta_arena_end(&shaped.memory, &builder->memory);
-    aorta_trace_rows_free(&builder->operations);
+    free(builder->operations.items);
+    builder->operations = (struct trace_rows){0};
 }
 
 /* ---- callers ---- */
