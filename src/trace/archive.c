@@ -467,18 +467,10 @@ struct input {
     int file;
 };
 
-static aorta_status read_bytes(const struct input *input, char *buffer, size_t capacity, size_t *got) {
-    ssize_t count;
-    do count = read(input->file, buffer, capacity);
-    while (count < 0 && errno == EINTR);
-    *got = count > 0 ? (size_t)count : 0;
-    return count < 0 ? AORTA_ERROR(AORTA_IO, "cannot read the standard input: %s", strerror(errno)) : NULL;
-}
-
 static aorta_status read_input(void *from, char *buffer, size_t capacity, size_t *got) {
     struct input *input = from;
     *got = input->length - input->given;
-    if (!*got) return read_bytes(input, buffer, capacity, got);
+    if (!*got) return aorta_source_read_file(input->file, "the standard input", buffer, capacity, got);
     if (*got > capacity) *got = capacity;
     memcpy(buffer, input->head + input->given, *got);
     input->given += *got;
@@ -489,7 +481,8 @@ static aorta_status read_input(void *from, char *buffer, size_t capacity, size_t
 static aorta_status check_input(struct input *input, const char *shown) {
     size_t got = 1;
     while (got && input->length < sizeof input->head) {
-        AORTA_TRY(read_bytes(input, input->head + input->length, sizeof input->head - input->length, &got));
+        AORTA_TRY(aorta_source_read_file(input->file, "the standard input", input->head + input->length,
+                                         sizeof input->head - input->length, &got));
         input->length += got;
     }
     if (!input->length) return AORTA_ERROR(AORTA_USAGE, "%s is empty", shown);

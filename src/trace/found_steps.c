@@ -390,19 +390,13 @@ aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list) {
 struct rule {
     enum aorta_step_source source;
     bool after;
-    const char *prefixes[4];
+    const char *prefix; /* of the names; NULL: a pattern says which */
 };
 static const struct rule rules[] = {
-    {AORTA_STEPS_BY_OPTIMIZER, true, {"Optimizer.step#"}},
-    {AORTA_STEPS_BY_ENGINE, false, {"step["}},    /* SGLang, with ranges of the next kind around them */
-    {AORTA_STEPS_BY_ENGINE, false, {"execute_"}}, /* vLLM: execute_model, execute_context_1(…), execute_32_… */
+    {AORTA_STEPS_BY_OPTIMIZER, true, "Optimizer.step#"},
+    {AORTA_STEPS_BY_ENGINE, false, "step["},    /* SGLang, with ranges of the next kind around them */
+    {AORTA_STEPS_BY_ENGINE, false, "execute_"}, /* vLLM: execute_model, execute_context_1(…), execute_32_… */
 };
-
-static bool begins_like(const char *name, const struct rule *rule) {
-    for (size_t i = 0; i < sizeof rule->prefixes / sizeof *rule->prefixes && rule->prefixes[i]; i++)
-        if (!strncmp(name, rule->prefixes[i], strlen(rule->prefixes[i]))) return true;
-    return false;
-}
 
 /* ---- one trace ---- */
 
@@ -416,7 +410,8 @@ static bool *find_names(const struct aorta_trace *trace, const struct rule *rule
         if (seen[name]) continue;
         const char *text = aorta_trace_text(trace, name);
         seen[name] = true;
-        marks[name] = pattern ? aorta_kernel_patterns_match(pattern, text) : begins_like(text, rule);
+        marks[name] =
+            pattern ? aorta_kernel_patterns_match(pattern, text) : !strncmp(text, rule->prefix, strlen(rule->prefix));
     }
     return marks;
 }

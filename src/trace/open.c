@@ -85,15 +85,11 @@ static aorta_status read_json(struct json_reading *r) {
     return aorta_json_stream_finish(r->stream);
 }
 
-/* With `recover`, a file that breaks after its events began is what stands before the break. */
-static aorta_status recover(struct json_reading *r, aorta_status status) {
-    bool wanted = r->options && r->options->recover && r->events;
-    if (!wanted || aorta_status_code(status) != AORTA_FORMAT) return status;
-    aorta_trace_builder_warn(r->builder,
-                             aorta_json_stream_truncated(r->stream) ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED,
-                             aorta_json_stream_offset(r->stream));
-    aorta_status_free(status);
-    return NULL;
+bool aorta_trace_recovers(const struct aorta_trace_options *options, aorta_status *status) {
+    if (!options || !options->recover || aorta_status_code(*status) != AORTA_FORMAT) return false;
+    aorta_status_free(*status);
+    *status = NULL;
+    return true;
 }
 
 /* Times that are nanoseconds since 1970 already say so by their size (from 2001 on). */
@@ -183,7 +179,10 @@ static aorta_status read_all(struct json_reading *r) {
     AORTA_TRY(aorta_trace_kineto_create(r->stream, r->builder, r->options, &r->kineto));
     if (r->whole) AORTA_TRY(aorta_trace_kineto_separate(r->kineto, r->whole, r->by_place));
     aorta_status status = read_json(r);
-    if (status) status = recover(r, status);
+    if (r->events && aorta_trace_recovers(r->options, &status)) /* it breaks after its events began */
+        aorta_trace_builder_warn(
+            r->builder, aorta_json_stream_truncated(r->stream) ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED,
+            aorta_json_stream_offset(r->stream));
     if (status) return status;
     if (r->events) return finish_kineto(r);
     if (r->other) return NULL;

@@ -335,7 +335,7 @@ static aorta_status read_packet(struct pftrace *p, struct aorta_proto packet) {
 }
 
 /* With `recover` the packets before a break are used. */
-static aorta_status read_packets(struct pftrace *p, bool recover) {
+static aorta_status read_packets(struct pftrace *p, const struct aorta_trace_options *options) {
     struct aorta_proto file = {p->bytes, p->bytes + p->length};
     struct aorta_proto_field field;
     aorta_status status = NULL;
@@ -344,10 +344,9 @@ static aorta_status read_packets(struct pftrace *p, bool recover) {
     const bool cut = !status && !p->failed && file.at < file.end;
     if (cut) status = broken(p, file.at, "a packet");
     if (p->failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its packets", p->path);
-    if (aorta_status_code(status) != AORTA_FORMAT || !recover) return status;
-    aorta_rocprof_warn(p->rocprof, cut ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED, file.at - p->bytes);
-    aorta_status_free(status);
-    return NULL;
+    if (aorta_trace_recovers(options, &status))
+        aorta_rocprof_warn(p->rocprof, cut ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED, file.at - p->bytes);
+    return status;
 }
 
 static void free_pftrace(struct pftrace *p) {
@@ -365,7 +364,7 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
     aorta_status status = aorta_source_load(path, &bytes, &p.length);
     p.bytes = bytes;
     if (!status) status = aorta_rocprof_create(AORTA_TRACE_PFTRACE, path, options, &p.rocprof);
-    if (!status) status = read_packets(&p, options && options->recover);
+    if (!status) status = read_packets(&p, options);
     if (!status)
         status = aorta_rocprof_finish(p.rocprof, (int64_t)p.length, list);
     else

@@ -43,10 +43,7 @@ struct database {
 
 /* The item of an array that begins with this id. */
 static const void *find_id(const void *items, size_t count, size_t size, int64_t id) {
-    const size_t at = aorta_count_before(items, count, size, 0, id);
-    if (at == count) return NULL;
-    const char *item = (const char *)items + at * size;
-    return *(const int64_t *)(const void *)item == id ? item : NULL;
+    return count ? bsearch(&id, items, count, size, aorta_by_int64) : NULL;
 }
 
 /* ---- JSON in columns ---- */
@@ -92,7 +89,8 @@ static void take_symbol(void *context, sqlite3_stmt *row) {
     int64_t kernel;
     const char *name = aorta_sqlite_text(row, 1);
     if (!name || !*name) name = aorta_sqlite_text(row, 2);
-    if (aorta_sqlite_number(row, 0, &kernel) && name) aorta_rocprof_add_symbol(db->rocprof, kernel, name, strlen(name));
+    if (aorta_sqlite_number(row, 0, &kernel) && name)
+        aorta_rocprof_add_name(db->rocprof, AORTA_ROCPROF_KERNELS, kernel, 0, name, strlen(name));
 }
 
 static bool small_number(const char *text, int32_t *number) {
@@ -188,8 +186,8 @@ static aorta_status read_references(struct database *db) {
     AORTA_TRY(EACH(db, "rocpd_event", event, take_event));
     AORTA_TRY(aorta_sqlite_each(db->file, "rocpd_track", db->suffix, track, add_fields(track, 1), take_track, db));
     if (db->failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its records", db->file->path);
-    if (db->event_count) aorta_sort_rows(db->events, db->event_count, sizeof *db->events, aorta_by_int64);
-    if (db->track_count) aorta_sort_rows(db->tracks, db->track_count, sizeof *db->tracks, aorta_by_int64);
+    db->event_count = aorta_sort_unique(db->events, db->event_count, sizeof *db->events, aorta_by_int64);
+    db->track_count = aorta_sort_unique(db->tracks, db->track_count, sizeof *db->tracks, aorta_by_int64);
     return NULL;
 }
 
@@ -214,7 +212,8 @@ static void take_record(struct database *db, sqlite3_stmt *row, enum aorta_rocpr
     record.name = aorta_sqlite_number(row, NAME, &id) ? aorta_sqlite_find_text(&db->strings, id) : NULL;
     record.name_length = record.name ? strlen(record.name) : 0;
     if (domain == AORTA_ROCPROF_MARKER && event && event->message)
-        aorta_rocprof_add_message(db->rocprof, record.correlation, event->message, strlen(event->message));
+        aorta_rocprof_add_name(db->rocprof, AORTA_ROCPROF_MESSAGES, record.correlation, 0, event->message,
+                               strlen(event->message));
     aorta_rocprof_add(db->rocprof, domain, &record);
 }
 

@@ -26,8 +26,8 @@ struct call {
     uint8_t domain;          /* enum aorta_rocprof_domain */
 };
 
-struct name { /* of a kernel (a: id), an operation (kind, operation), a message (correlation) */
-    int64_t a, b;
+struct name { /* as aorta_rocprof_add_name has it */
+    int64_t first, second;
     const char *name;
 };
 
@@ -45,8 +45,8 @@ struct aorta_rocprof {
     int32_t rank, world;
     int64_t events;
     bool failed; /* memory ran out */
-    struct rows work, calls, agents, symbols, operations, messages;
-    bool operations_sorted;
+    struct rows work, calls, agents, names[AORTA_ROCPROF_NAMED];
+    bool sorted[AORTA_ROCPROF_NAMED];                  /* the names are, each once */
     int64_t first_dispatch, last_dispatch, dispatches; /* lowest and highest number; how many have one */
     struct aorta_intern strings;
     struct aorta_trace_warning warnings[AORTA_REASON_COUNT];
@@ -88,9 +88,10 @@ aorta_status aorta_rocprof_create(enum aorta_trace_format format, const char *pa
 
 void aorta_rocprof_destroy(struct aorta_rocprof *rocprof) {
     if (!rocprof) return;
-    struct rows *const rows[] = {&rocprof->work,    &rocprof->calls,      &rocprof->agents,
-                                 &rocprof->symbols, &rocprof->operations, &rocprof->messages};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) free(rows[i]->items);
+    free(rocprof->work.items);
+    free(rocprof->calls.items);
+    free(rocprof->agents.items);
+    for (int i = 0; i < AORTA_ROCPROF_NAMED; i++) free(rocprof->names[i].items);
     aorta_intern_free(&rocprof->strings);
     free(rocprof->path);
     free(rocprof);
@@ -128,34 +129,23 @@ void aorta_rocprof_add_agent(struct aorta_rocprof *rocprof, const struct aorta_r
     add(rocprof, &rocprof->agents, &row, sizeof row);
 }
 
-static void add_name(struct aorta_rocprof *rocprof, struct rows *rows, int64_t a, int64_t b, const char *name,
-                     size_t length) {
-    const struct name row = {a, b, keep(rocprof, name, length)};
-    add(rocprof, rows, &row, sizeof row);
-}
-
-void aorta_rocprof_add_symbol(struct aorta_rocprof *rocprof, int64_t kernel, const char *name, size_t length) {
-    add_name(rocprof, &rocprof->symbols, kernel, 0, name, length);
-}
-
-void aorta_rocprof_add_operation(struct aorta_rocprof *rocprof, int64_t kind, int64_t operation, const char *name,
-                                 size_t length) {
-    add_name(rocprof, &rocprof->operations, kind, operation, name, length);
-    rocprof->operations_sorted = false;
-}
-
-void aorta_rocprof_add_message(struct aorta_rocprof *rocprof, int64_t correlation, const char *text, size_t length) {
-    add_name(rocprof, &rocprof->messages, correlation, 0, text, length);
+void aorta_rocprof_add_name(struct aorta_rocprof *rocprof, enum aorta_rocprof_named of, int64_t first, int64_t second,
+                            const char *name, size_t length) {
+    const struct name row = {first, second, keep(rocprof, name, length)};
+    add(rocprof, &rocprof->names[of], &row, sizeof row);
+    rocprof->sorted[of] = false;
 }
 
 /* NULL: there is none (yet). */
-static const char *operation_name(struct aorta_rocprof *rocprof, int64_t kind, int64_t operation) {
-    struct rows *rows = &rocprof->operations;
-    if (rows->count == 0) return NULL;
-    if (!rocprof->operations_sorted) qsort(rows->items, rows->count, sizeof(struct name), aorta_by_int64_pair);
-    rocprof->operations_sorted = true;
-    const struct name key = {kind, operation, NULL};
-    const struct name *found = bsearch(&key, rows->items, rows->count, sizeof key, aorta_by_int64_pair);
+static const char *find_name(struct aorta_rocprof *rocprof, enum aorta_rocprof_named of, int64_t first,
+                             int64_t second) {
+    struct rows *rows = &rocprof->names[of];
+    const struct name key = {first, second, NULL};
+    if (!rocprof->sorted[of])
+        rows->count = aorta_sort_unique(rows->items, rows->count, sizeof key, aorta_by_int64_pair);
+    rocprof->sorted[of] = true;
+    const struct name *found =
+        rows->count ? bsearch(&key, rows->items, rows->count, sizeof key, aorta_by_int64_pair) : NULL;
     return found ? found->name : NULL;
 }
 
@@ -240,7 +230,7 @@ static void add_work(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain do
                      const struct aorta_rocprof_record *record) {
     bool copy = domain == AORTA_ROCPROF_COPY;
     const char *name = record->name ? keep(rocprof, record->name, record->name_length) : NULL;
-    if (copy && !name) name = operation_name(rocprof, record->kind, record->operation);
+    if (copy && !name) name = find_name(rocprof, AORTA_ROCPROF_OPERATIONS, record->kind, record->operation);
     /* Between two places of the host no device has a part in it. */
     if (copy && name && strstr(name, "HOST_TO_HOST")) return;
     struct work row = {
@@ -362,18 +352,8 @@ static uint32_t text(const struct part *part, const char *string) {
     return aorta_trace_builder_text(part->builder, string, strlen(string));
 }
 
-static void sort_names(struct rows *rows) {
-    rows->count = aorta_sort_unique(rows->items, rows->count, sizeof(struct name), aorta_by_int64);
-}
-
-static const char *find_name(const struct rows *rows, int64_t id) {
-    const struct name key = {.a = id};
-    const struct name *found = rows->count ? bsearch(&key, rows->items, rows->count, sizeof key, aorta_by_int64) : NULL;
-    return found ? found->name : NULL;
-}
-
 static uint32_t name_of(const struct building *b, const struct part *part, const struct work *work) {
-    const char *name = work->name ? work->name : find_name(&b->rocprof->symbols, work->kernel);
+    const char *name = work->name ? work->name : find_name(b->rocprof, AORTA_ROCPROF_KERNELS, work->kernel, 0);
     if (name && *name) return text(part, name);
     char number[40];
     snprintf(number, sizeof number, "kernel %" PRId64, work->kernel);
@@ -404,7 +384,7 @@ static void put_work(const struct building *b, const struct part *part, const st
 }
 
 static const char *call_name(struct aorta_rocprof *rocprof, const struct call *call) {
-    return call->name ? call->name : operation_name(rocprof, call->kind, call->operation);
+    return call->name ? call->name : find_name(rocprof, AORTA_ROCPROF_OPERATIONS, call->kind, call->operation);
 }
 
 static void collect_graphs(struct building *b) {
@@ -444,7 +424,7 @@ static void put_request(const struct building *b, const struct part *part, const
 }
 
 static void put_marker(const struct building *b, const struct part *part, const struct call *call) {
-    const char *message = find_name(&b->rocprof->messages, call->correlation);
+    const char *message = find_name(b->rocprof, AORTA_ROCPROF_MESSAGES, call->correlation, 0);
     if (!message) message = call->name;
     if (!message || call->end_ns <= call->start_ns) return; /* a mark, not a range */
     const uint32_t thread = aorta_trace_builder_thread(part->builder, b->rocprof->process, call->thread);
@@ -567,8 +547,6 @@ static aorta_status finish_parts(struct building *b, struct aorta_trace_list *li
 
 static aorta_status build(struct building *b, int64_t bytes, struct aorta_trace_list *list) {
     sort_agents(b->rocprof);
-    sort_names(&b->rocprof->symbols);
-    sort_names(&b->rocprof->messages);
     find_parts(b);
     collect_graphs(b);
     collect_launches(b);

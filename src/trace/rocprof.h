@@ -34,12 +34,17 @@ struct aorta_rocprof_agent {
 /* The first of a key counts. */
 void aorta_rocprof_add_agent(struct aorta_rocprof *rocprof, const struct aorta_rocprof_agent *agent);
 
-/* Names of kernels by their id, and of operations by kind and operation. Copied. */
-void aorta_rocprof_add_symbol(struct aorta_rocprof *rocprof, int64_t kernel, const char *name, size_t length);
-void aorta_rocprof_add_operation(struct aorta_rocprof *rocprof, int64_t kind, int64_t operation, const char *name,
-                                 size_t length);
-/* What a marker said, by its correlation id. Copied. */
-void aorta_rocprof_add_message(struct aorta_rocprof *rocprof, int64_t correlation, const char *text, size_t length);
+/* Names of kernels by their id, of operations by their kind and number, and messages of markers by their correlation
+ * id. */
+enum aorta_rocprof_named {
+    AORTA_ROCPROF_KERNELS,
+    AORTA_ROCPROF_OPERATIONS,
+    AORTA_ROCPROF_MESSAGES,
+    AORTA_ROCPROF_NAMED
+};
+/* `second`: the number of an operation; else 0. Copied; the first of a key counts. */
+void aorta_rocprof_add_name(struct aorta_rocprof *rocprof, enum aorta_rocprof_named of, int64_t first, int64_t second,
+                            const char *name, size_t length);
 
 /* Who asks may leave what the file does not say at the values of aorta_rocprof_nothing. */
 struct aorta_rocprof_record {

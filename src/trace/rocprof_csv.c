@@ -184,12 +184,9 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
     aorta_status status = about_agents ? read_agents(csv, rocprof) : read_records(csv, path, rocprof);
     *bytes += aorta_csv_bytes(csv);
     bool begun = aorta_csv_offset(csv) > 0; /* else the header is wrong, and no row can be used */
-    if (status && begun && options && options->recover && aorta_status_code(status) == AORTA_FORMAT) {
+    if (begun && aorta_trace_recovers(options, &status))
         aorta_rocprof_warn(rocprof, aorta_csv_truncated(csv) ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED,
                            aorta_csv_offset(csv));
-        aorta_status_free(status);
-        status = NULL;
-    }
     aorta_csv_close(csv);
     return status;
 }

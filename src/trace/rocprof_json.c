@@ -104,7 +104,7 @@ static void read_symbol(struct reading *r, struct aorta_json_value value) {
     if (!find_int(value, "kernel_id", &kernel)) return;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (!find_string(r, value, names[i], &name) || name.length == 0) continue;
-        aorta_rocprof_add_symbol(r->rocprof, kernel, name.text, name.length);
+        aorta_rocprof_add_name(r->rocprof, AORTA_ROCPROF_KERNELS, kernel, 0, name.text, name.length);
         return;
     }
 }
@@ -116,7 +116,7 @@ static void read_operations(struct reading *r, struct aorta_json_value value) {
     for (int64_t operation = 0; aorta_json_next_element(&cursor, &element); operation++) {
         aorta_text_clear(&r->scratch);
         if (aorta_json_get_string(element, &r->scratch, &name))
-            aorta_rocprof_add_operation(r->rocprof, r->place, operation, name.text, name.length);
+            aorta_rocprof_add_name(r->rocprof, AORTA_ROCPROF_OPERATIONS, r->place, operation, name.text, name.length);
     }
 }
 
@@ -124,7 +124,7 @@ static void read_message(struct reading *r, struct aorta_json_value value) {
     struct aorta_json_value message;
     int64_t correlation;
     if (find_int(value, "key", &correlation) && find_string(r, value, "value", &message))
-        aorta_rocprof_add_message(r->rocprof, correlation, message.text, message.length);
+        aorta_rocprof_add_name(r->rocprof, AORTA_ROCPROF_MESSAGES, correlation, 0, message.text, message.length);
 }
 
 static void read_record(struct reading *r, struct aorta_json_value value) {
@@ -206,11 +206,6 @@ static aorta_status read_members(struct reading *r, const struct part *parts) {
     }
 }
 
-/* Whether what stands before the break is used. */
-static bool can_keep(const struct aorta_trace_options *options, aorta_status status) {
-    return status && options && options->recover && aorta_status_code(status) == AORTA_FORMAT;
-}
-
 static enum aorta_trace_reason reason_of(const struct aorta_json_stream *stream) {
     return aorta_json_stream_truncated(stream) ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED;
 }
@@ -222,12 +217,8 @@ static aorta_status read_one(struct aorta_json_stream *stream, const struct aort
     AORTA_TRY(aorta_rocprof_create(AORTA_TRACE_ROCPROF_JSON, aorta_json_stream_name(stream), options, &r.rocprof));
     int64_t before = aorta_json_stream_bytes(stream);
     aorta_status status = read_members(&r, process);
-    if (can_keep(options, status)) {
-        aorta_rocprof_warn(r.rocprof, reason_of(stream), aorta_json_stream_bytes(stream));
-        aorta_status_free(status);
-        status = NULL;
-        *broken = true;
-    }
+    *broken = aorta_trace_recovers(options, &status);
+    if (*broken) aorta_rocprof_warn(r.rocprof, reason_of(stream), aorta_json_stream_bytes(stream));
     if (!status) status = aorta_text_check(&r.scratch);
     aorta_text_free(&r.scratch);
     if (!status) return aorta_rocprof_finish(r.rocprof, aorta_json_stream_bytes(stream) - before, list);
@@ -245,8 +236,7 @@ aorta_status aorta_trace_read_rocprof(struct aorta_json_stream *stream, const st
         if (!status && !more) return NULL;
         if (!status) status = read_one(stream, options, list, &broken);
     }
-    if (!can_keep(options, status) || list->count == before) return status;
-    list->items[list->count - 1]->warnings[reason_of(stream)].count++;
-    aorta_status_free(status);
-    return NULL;
+    if (list->count > before && aorta_trace_recovers(options, &status))
+        list->items[list->count - 1]->warnings[reason_of(stream)].count++;
+    return status;
 }

@@ -161,7 +161,7 @@ struct aorta_source {
     bool truncated, begun;
 };
 
-static aorta_status read_file(int file, const char *path, void *buffer, size_t capacity, size_t *got) {
+aorta_status aorta_source_read_file(int file, const char *path, void *buffer, size_t capacity, size_t *got) {
     ssize_t count;
     do count = read(file, buffer, capacity);
     while (count < 0 && errno == EINTR);
@@ -219,7 +219,7 @@ static void hand_over(struct gzip_source *self, size_t length) {
 }
 
 static aorta_status fetch_packed(struct gzip_source *self, bool *more) {
-    AORTA_TRY(read_file(self->file, self->path, self->packed, PACKED_BYTES, &self->inflate.in_left));
+    AORTA_TRY(aorta_source_read_file(self->file, self->path, self->packed, PACKED_BYTES, &self->inflate.in_left));
     self->inflate.in = self->packed;
     self->packed_bytes += (int64_t)self->inflate.in_left;
     *more = self->inflate.in_left > 0;
@@ -378,7 +378,7 @@ struct file_source {
 
 static aorta_status plain_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
     const struct file_source *self = (const struct file_source *)source;
-    return read_file(self->file, self->path, buffer, capacity, got);
+    return aorta_source_read_file(self->file, self->path, buffer, capacity, got);
 }
 
 static aorta_status stream_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {

@@ -44,6 +44,9 @@ AORTA_MUST_USE aorta_status aorta_source_head(const char *path, char *bytes, siz
  * AORTA_FORMAT: it is larger. */
 AORTA_MUST_USE aorta_status aorta_source_load(const char *path, char **bytes, size_t *length);
 bool aorta_source_truncated(const struct aorta_source *source);
+/* The same from an open file, as it is; `path` names it in messages. AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_source_read_file(int file, const char *path, void *buffer, size_t capacity,
+                                                   size_t *got);
 
 /* Bytes on their way into a file. */
 struct unpack_origin {

@@ -373,8 +373,7 @@ static aorta_status read_record(struct spool_reader *reader, bool *more) {
 static aorta_status read_records(struct spool_reader *reader) {
     aorta_status status = NULL;
     for (bool more = true; more && !status;) status = read_record(reader, &more);
-    if (status && aorta_status_code(status) == AORTA_FORMAT && reader->options && reader->options->recover) {
-        aorta_status_free(status);
+    if (aorta_trace_recovers(reader->options, &status)) {
         aorta_trace_builder_warn(reader->builder, AORTA_REASON_MALFORMED, reader->offset);
         return NULL;
     }

@@ -146,11 +146,8 @@ aorta_status aorta_sqlite_each(struct aorta_sqlite *db, const char *table, const
     if (!name) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for a query", db->path);
     aorta_status status = find_name(db, name) ? walk(db, name, columns, count, take, context) : NULL;
     sqlite3_free(name);
-    bool usable = status && db->options && db->options->recover && aorta_status_code(status) == AORTA_FORMAT;
-    if (!usable) return status;
-    db->broken++;
-    aorta_status_free(status);
-    return NULL;
+    db->broken += aorta_trace_recovers(db->options, &status);
+    return status;
 }
 
 bool aorta_sqlite_number(sqlite3_stmt *row, int column, int64_t *number) {
@@ -350,14 +347,9 @@ static void close_database(struct aorta_sqlite *db) {
 static aorta_status read_file(const char *path, const struct aorta_trace_options *options,
                               struct aorta_trace_list *list) {
     struct aorta_sqlite db = {.path = path, .options = options};
-    bool recover = options && options->recover, cut = false;
     aorta_status status = check_whole(&db);
     if (!status) status = check_closed(path);
-    if (status && recover && aorta_status_code(status) == AORTA_FORMAT) {
-        cut = true; /* what can be read stays; if nothing can, that failure is returned */
-        aorta_status_free(status);
-        status = NULL;
-    }
+    const bool cut = aorta_trace_recovers(options, &status); /* if nothing can be read, that failure is returned */
     size_t before = list->count;
     if (!status) status = open_database(&db, cut);
     const struct kind *kind = status ? NULL : kind_of(&db);

@@ -142,10 +142,6 @@ struct xplane {
     int64_t device;              /* -1: the host */
 };
 
-static aorta_status no_memory(const struct xplane *x) {
-    return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", x->path);
-}
-
 static aorta_status broken(const struct xplane *x, const char *at, const char *what) {
     return AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: %s is broken, or the file ends in the middle", x->path,
                        (long long)(at - x->bytes), what);
@@ -163,7 +159,8 @@ static aorta_status add_name(struct xplane *x, struct names *names, struct aorta
     if (!aorta_proto_find(entry, VALUE, &value) || !value.bytes.at) return NULL;
     if (!aorta_proto_find(entry, KEY, &key)) key.value = 0;
     if (!aorta_proto_find(value.bytes, METADATA_NAME, &text) || !text.bytes.at) text.bytes = (struct aorta_proto){0};
-    if (!aorta_array_fit(&names->items, &names->capacity, names->count + 1, sizeof *names->items)) return no_memory(x);
+    if (!aorta_array_fit(&names->items, &names->capacity, names->count + 1, sizeof *names->items))
+        return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", x->path);
     names->items[names->count++] = (struct name){key.value, text.bytes, AORTA_TRACE_NONE};
     return NULL;
 }
@@ -245,7 +242,6 @@ static aorta_status read_event(struct xplane *x, struct aorta_proto event, struc
 struct line {
     int64_t start_ns, stream;
     uint32_t thread;
-    const char *at;
 };
 
 /* In ns, whose picoseconds are cut off as in XLA's JSON. False: beyond all times. */
@@ -286,37 +282,28 @@ static void add_event(struct xplane *x, const struct line *line, const struct ra
 
 /* ---- planes ---- */
 
-static aorta_status read_events(struct xplane *x, struct aorta_proto message, const struct line *line) {
-    struct aorta_proto_field field;
-    while (aorta_proto_next(&message, &field)) {
-        struct raw_event raw;
-        if (field.number != LINE_EVENTS || !field.bytes.at) continue;
-        AORTA_TRY(read_event(x, field.bytes, &raw));
-        add_event(x, line, &raw, field.bytes.at - x->bytes);
-    }
-    return check_end(x, message, "a line of a plane");
+/* TensorFlow's steps on a device: where its first kernel begins and its last one ends. "0", "1" is the number of a
+ * step; another name gets the next number. */
+static void add_step(struct xplane *x, const struct line *line, const struct raw_event *raw, int64_t *next) {
+    struct aorta_xla_event event = {0};
+    const struct name *name = find_name(&x->events, raw->name);
+    const int64_t number = name ? aorta_proto_number_after(name->text, "") : -1;
+    if (!raw->lasts || !times_of(line, raw, &event)) return;
+    if (number >= 0) *next = number;
+    aorta_trace_builder_device_step(x->builder, (int32_t)x->device, (*next)++, event.start_ns, event.end_ns);
 }
 
-/* "0", "1": the number of a step. Another name gets the next number. */
-static int64_t number_of_step(struct aorta_proto name, int64_t next) {
-    const int64_t number = name.at ? aorta_proto_number_after(name, "") : -1;
-    return number < 0 ? next : number;
-}
-
-/* TensorFlow's steps on a device: where its first kernel begins and its last one ends. */
-static aorta_status read_steps(struct xplane *x, struct aorta_proto message, const struct line *line) {
+static aorta_status read_events(struct xplane *x, struct aorta_proto message, const struct line *line, bool steps) {
     struct aorta_proto_field field;
     int64_t next = 0;
     while (aorta_proto_next(&message, &field)) {
-        struct aorta_xla_event event = {0};
         struct raw_event raw;
         if (field.number != LINE_EVENTS || !field.bytes.at) continue;
         AORTA_TRY(read_event(x, field.bytes, &raw));
-        const struct name *name = find_name(&x->events, raw.name);
-        if (!raw.lasts || !times_of(line, &raw, &event)) continue;
-        const int64_t number = number_of_step(name ? name->text : (struct aorta_proto){0}, next);
-        aorta_trace_builder_device_step(x->builder, (int32_t)x->device, number, event.start_ns, event.end_ns);
-        next = number + 1;
+        if (steps)
+            add_step(x, line, &raw, &next);
+        else
+            add_event(x, line, &raw, field.bytes.at - x->bytes);
     }
     return check_end(x, message, "a line of a plane");
 }
@@ -324,21 +311,21 @@ static aorta_status read_steps(struct xplane *x, struct aorta_proto message, con
 /* A device's work is on the lines of streams; its other lines repeat it by module and operation, but for its steps. */
 static aorta_status read_line(struct xplane *x, struct aorta_proto message) {
     struct aorta_proto_field id, name, start;
-    struct line line = {.thread = AORTA_TRACE_NONE, .at = message.at};
+    struct line line = {.thread = AORTA_TRACE_NONE};
     if (!aorta_proto_find(message, LINE_NAME, &name) || !name.bytes.at) name.bytes = (struct aorta_proto){0};
     if (!aorta_proto_find(message, LINE_ID, &id)) id.value = 0;
     line.start_ns = aorta_proto_find(message, LINE_START, &start) ? (int64_t)start.value : 0;
     const struct aorta_proto text = name.bytes;
     line.stream = aorta_proto_number_after(text, "Stream #");
-    if (x->device >= 0 && aorta_proto_is(text, "Steps")) return read_steps(x, message, &line);
-    if (x->device >= 0 && line.stream < 0) return NULL;
+    const bool steps = x->device >= 0 && aorta_proto_is(text, "Steps");
+    if (x->device >= 0 && line.stream < 0 && !steps) return NULL;
     if (x->device < 0) {
         line.thread = aorta_trace_builder_thread(x->builder, -1, (int64_t)id.value);
         if (aorta_proto_length(text))
             aorta_trace_builder_thread_name(x->builder, line.thread,
                                             aorta_trace_builder_text(x->builder, text.at, aorta_proto_length(text)));
     }
-    return read_events(x, message, &line);
+    return read_events(x, message, &line, steps);
 }
 
 /* The plane's own arguments; number 0: it has none of this name. */
@@ -397,7 +384,7 @@ static aorta_status read_plane(struct xplane *x, struct aorta_proto plane) {
 }
 
 /* With `recover` the planes, and of the one that breaks the events, before a break are used. */
-static aorta_status read_space(struct xplane *x, bool recover) {
+static aorta_status read_space(struct xplane *x, const struct aorta_trace_options *options) {
     struct aorta_proto space = {x->bytes, x->bytes + x->length};
     struct aorta_proto_field field;
     aorta_status status = NULL;
@@ -405,10 +392,10 @@ static aorta_status read_space(struct xplane *x, bool recover) {
         if (field.number == PLANES && field.bytes.at) status = read_plane(x, field.bytes);
     const bool cut = !status && space.at < space.end;
     if (cut) status = broken(x, space.at, "a plane");
-    if (aorta_status_code(status) != AORTA_FORMAT || !recover) return status;
-    aorta_trace_builder_warn(x->builder, cut ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED, space.at - x->bytes);
-    aorta_status_free(status);
-    return NULL;
+    if (aorta_trace_recovers(options, &status))
+        aorta_trace_builder_warn(x->builder, cut ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED,
+                                 space.at - x->bytes);
+    return status;
 }
 
 /* ---- the file ---- */
@@ -416,7 +403,7 @@ static aorta_status read_space(struct xplane *x, bool recover) {
 static aorta_status build(struct xplane *x, const struct aorta_trace_options *options, struct aorta_trace_list *list) {
     AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_XPLANE, x->path, options, &x->builder));
     aorta_trace_builder_head(x->builder)->bytes_read = (int64_t)x->length;
-    aorta_status status = read_space(x, options && options->recover);
+    aorta_status status = read_space(x, options);
     if (status) {
         aorta_trace_builder_destroy(x->builder);
         return status;
