@@ -419,18 +419,13 @@ static void find_last(struct work *w, struct aorta_align_shared *shared, const s
     clock->late_by_device += shared->device_late;
 }
 
-static int by_first_start(const void *left, const void *right) {
-    const struct aorta_align_shared *a = left, *b = right;
-    return aorta_order_int64(a->first_ns, b->first_ns);
-}
-
 static void find_late(struct work *w) {
     struct aorta_alignment *out = w->out;
     struct aorta_intervals *busy = aorta_arena_alloc(&w->memory, out->rank_count * sizeof *busy);
     if (!busy) return;
     for (size_t r = 0; r < out->rank_count; r++) find_busy(&w->ranks[r], &busy[r]);
     for (size_t c = 0; c < out->shared_count; c++) find_last(w, &out->shared[c], busy);
-    if (out->shared_count) qsort(out->shared, out->shared_count, sizeof *out->shared, by_first_start);
+    if (out->shared_count) qsort(out->shared, out->shared_count, sizeof *out->shared, aorta_by_int64);
     for (size_t r = 0; r < out->rank_count; r++) aorta_intervals_end(&busy[r], &w->memory);
 }
 

@@ -29,6 +29,7 @@ struct aorta_align_part {
 };
 
 struct aorta_align_shared {
+    int64_t first_ns, skew_ns;            /* first start, and last start − first start */
     const struct aorta_align_part *parts; /* ascending index; two or more */
     size_t part_count;
     size_t left;                    /* further ranks, which left a broadcast before the last rank came */
@@ -38,7 +39,6 @@ struct aorta_align_shared {
     int64_t bytes;                  /* -1: not known */
     int64_t sequence;               /* the file's, -1: it has none */
     uint32_t first_rank, last_rank; /* indices: started first and last */
-    int64_t first_ns, skew_ns;      /* first start, and last start − first start */
     bool cause_known, device_late;  /* the last rank's device was still busy; else its host launched late */
     /* What an analysis adds. */
     enum aorta_collective kind;
@@ -48,16 +48,6 @@ struct aorta_align_shared {
     bool chosen;        /* within the analysed part of the recording; false: nothing was added */
     int64_t exposed_ns; /* blamed on it, summed over ranks */
 };
-
-/* From the last start to the first end, as ends differ by no more than clocks do. */
-static inline int64_t aorta_align_transfer(const struct aorta_align_shared *shared) {
-    int64_t last_ns = INT64_MIN, end_ns = INT64_MAX;
-    for (size_t i = 0; i < shared->part_count; i++) {
-        if (shared->parts[i].start_ns > last_ns) last_ns = shared->parts[i].start_ns;
-        if (shared->parts[i].end_ns < end_ns) end_ns = shared->parts[i].end_ns;
-    }
-    return end_ns - last_ns;
-}
 
 /* How one rank came out. */
 struct aorta_align_clock {

@@ -202,7 +202,7 @@ struct aorta_trace_uneven {
 
 /* What these move from one rank to another. */
 struct aorta_trace_pair {
-    int from, to; /* ranks of the job */
+    uint32_t from, to; /* ranks of the job */
     size_t count;
     int64_t bytes;
 };

@@ -70,12 +70,6 @@ static struct aorta_trace_part part_of(const struct aorta_trace_analysis *analys
     return part;
 }
 
-static size_t count_collectives(const struct aorta_trace_rank *rank) {
-    size_t count = 0;
-    for (size_t i = 0; i < rank->work_count; i++) count += aorta_trace_is_collective(&rank->work[i]);
-    return count;
-}
-
 static void collect_parts(struct aorta_trace_analysis *analysis, struct aorta_texts *known, size_t rank,
                           struct aorta_trace_parts *parts) {
     const struct aorta_trace_rank *one = &analysis->ranks[rank];
@@ -109,14 +103,8 @@ static uint32_t *rows_of_trace(const struct aorta_trace_rank *rank, struct aorta
     return rows;
 }
 
-static int part_search(const void *key, const void *item) {
-    const uint32_t *work = key;
-    const struct aorta_trace_part *part = item;
-    return (*work > part->work) - (*work < part->work);
-}
-
 struct aorta_trace_part *aorta_trace_part_of(struct aorta_trace_part *parts, size_t count, uint32_t work) {
-    return count ? bsearch(&work, parts, count, sizeof *parts, part_search) : NULL;
+    return count ? bsearch(&work, parts, count, sizeof *parts, aorta_by_uint32) : NULL;
 }
 
 static void link_part(const struct aorta_trace_analysis *analysis, struct aorta_trace_part *part, size_t number) {
@@ -166,7 +154,9 @@ static void align_ranks(struct aorta_trace_analysis *analysis) {
 void aorta_trace_parts_make(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts,
                             struct aorta_arena *memory) {
     size_t limit = 0;
-    for (size_t i = 0; i < analysis->rank_count; i++) limit += count_collectives(&analysis->ranks[i]);
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        for (size_t k = 0; k < analysis->ranks[i].work_count; k++)
+            limit += aorta_trace_is_collective(&analysis->ranks[i].work[k]);
     parts->items = aorta_arena_raw(memory, limit * sizeof *parts->items);
     parts->first = aorta_arena_alloc(memory, (analysis->rank_count + 1) * sizeof *parts->first);
     struct aorta_texts known = {0}; /* groups, by what number_group makes of them */
@@ -186,9 +176,7 @@ void aorta_trace_parts_make(struct aorta_trace_analysis *analysis, struct aorta_
 static int64_t wait_of(const struct aorta_trace_analysis *analysis, const struct aorta_trace_part *part) {
     const struct aorta_align_shared *shared = &analysis->alignment.shared[part->collective];
     const struct aorta_trace_work *work = &analysis->ranks[part->rank].work[part->work];
-    int64_t last_ns = INT64_MIN;
-    for (size_t i = 0; i < shared->part_count; i++)
-        if (shared->parts[i].start_ns > last_ns) last_ns = shared->parts[i].start_ns;
+    const int64_t last_ns = shared->first_ns + shared->skew_ns;
     int64_t length_ns = work->end_ns - work->start_ns;
     int64_t wait_ns = last_ns + analysis->alignment.clocks[part->rank].shift_ns - work->start_ns;
     return wait_ns < 0 ? 0 : wait_ns > length_ns ? length_ns : wait_ns;
@@ -298,12 +286,6 @@ static void make_row(const struct making *making, const struct aorta_trace_part 
     aorta_intervals_end(&comm, &making->rank->memory);
 }
 
-static void describe_size(const struct aorta_trace_part *part, struct aorta_trace_collective_row *row) {
-    row->bytes_each = part->bytes;
-    row->channels = part->channels;
-    row->dtype = part->dtype;
-}
-
 typedef int (*part_comparison)(const struct aorta_trace_part *a, const struct aorta_trace_part *b);
 
 /* A row for the parts that `same` finds equal, which are neighbours in `sorted`. */
@@ -315,8 +297,12 @@ static struct aorta_trace_collective_row *make_rows(const struct making *making,
     struct aorta_trace_collective_row *rows = aorta_arena_alloc(&making->rank->memory, limit * sizeof *rows);
     for (size_t i = 0, equal; rows && i < part_count; i += equal) {
         for (equal = 1; i + equal < part_count && same(sorted[i], sorted[i + equal]) == 0;) equal++;
-        make_row(making, sorted + i, equal, scratch, &rows[(*count)++]);
-        if (same == size_order) describe_size(sorted[i], &rows[*count - 1]);
+        struct aorta_trace_collective_row *row = &rows[(*count)++];
+        make_row(making, sorted + i, equal, scratch, row);
+        if (same != size_order) continue;
+        row->bytes_each = sorted[i]->bytes;
+        row->channels = sorted[i]->channels;
+        row->dtype = sorted[i]->dtype;
     }
     if (rows) qsort(rows, *count, sizeof *rows, longest_first);
     return rows;
@@ -483,18 +469,13 @@ static void add_uneven(struct splits *splits, size_t place, const struct aorta_t
     }
 }
 
-static int by_ranks(const void *left, const void *right) {
-    const struct aorta_trace_pair *a = left, *b = right;
-    if (a->from != b->from) return a->from < b->from ? -1 : 1;
-    return (a->to > b->to) - (a->to < b->to);
-}
-
 static void join_pairs(struct aorta_trace_analysis *analysis) {
     size_t joined = 0;
-    if (analysis->pair_count) qsort(analysis->pairs, analysis->pair_count, sizeof *analysis->pairs, by_ranks);
+    if (analysis->pair_count)
+        qsort(analysis->pairs, analysis->pair_count, sizeof *analysis->pairs, aorta_by_uint32_pair);
     for (size_t i = 0; i < analysis->pair_count; i++) {
         struct aorta_trace_pair *last = joined ? &analysis->pairs[joined - 1] : NULL;
-        if (last && !by_ranks(last, &analysis->pairs[i])) {
+        if (last && !aorta_by_uint32_pair(last, &analysis->pairs[i])) {
             last->count++;
             last->bytes += analysis->pairs[i].bytes;
         } else {

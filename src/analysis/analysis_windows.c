@@ -202,11 +202,11 @@ void aorta_trace_warmup_choose(struct aorta_trace_analysis *analysis,
 
 /* ---- windows ---- */
 
-static bool is_chosen(const struct aorta_trace_step *step, const struct aorta_trace_analysis_options *options) {
-    if (options->all_steps || !options->step_count) return true;
+static bool is_chosen(int64_t number, const struct aorta_trace_analysis_options *options) {
+    if (options->all_steps) return number != INT64_MIN;
     for (size_t i = 0; i < options->step_count; i++)
-        if (options->steps[i] == step->number) return true;
-    return false;
+        if (options->steps[i] == number) return true;
+    return !options->step_count;
 }
 
 /* Up to the next step where that was measured too, so that there is no hole between them; a step whose batch is copied
@@ -262,7 +262,7 @@ void aorta_trace_windows_measured(struct aorta_trace_rank *rank, const struct ao
     for (size_t i = 0; row_of && i < rank->work_count; i++) row_of[i] = AORTA_TRACE_NONE;
     for (size_t i = warmup; row_of && wanted && i < trace->step_count; i++) {
         const struct aorta_trace_measured *measured = &trace->measured[i];
-        wanted[i] = measured->profile->range_count && is_chosen(&trace->steps[i], options);
+        wanted[i] = measured->profile->range_count && is_chosen(trace->steps[i].number, options);
         for (size_t j = 0; wanted[i] && j < measured->profile->range_count; j++, stored++)
             row_of[measured->work[j]] = measured->work[j];
     }
@@ -394,13 +394,6 @@ static void cut(struct aorta_trace_rank *rank) {
 
 /* ---- choosing ---- */
 
-static bool chosen(const struct aorta_trace_window *window, const struct aorta_trace_analysis_options *options) {
-    if (options->all_steps) return window->number != INT64_MIN;
-    for (size_t i = 0; i < options->step_count; i++)
-        if (options->steps[i] == window->number) return true;
-    return false;
-}
-
 /* The part of the work within a window; false: there is none. */
 static bool clip(const struct aorta_trace_work *work, const struct aorta_trace_window *window,
                  struct aorta_trace_work *part) {
@@ -473,7 +466,7 @@ void aorta_trace_windows_cut(struct aorta_trace_rank *rank, const struct aorta_t
     if (all && rank->trace->steps_by != AORTA_STEPS_APART) return;
     size_t remaining = 0;
     for (size_t i = 0; i < rank->window_count; i++)
-        if (all || chosen(&rank->windows[i], options)) rank->windows[remaining++] = rank->windows[i];
+        if (is_chosen(rank->windows[i].number, options)) rank->windows[remaining++] = rank->windows[i];
     rank->window_count = remaining;
     keep_work(rank);
 }

@@ -14,11 +14,16 @@
 enum { FEWEST_SAMPLES = 8 };      /* of each kind, before a shape says anything */
 static const double DIFFER = 1.5; /* the slowest tenth alone by the fastest: from here on no one product */
 
-struct aorta_shape {
+/* What makes runs one product. */
+struct product {
     const char *function;
     const char *alike; /* dims or grid; "": known by its flops */
-    bool by_grid;
     double flops;
+    bool by_grid;
+};
+
+struct aorta_shape {
+    struct product of;
     double ratio;     /* NaN: not known */
     double lost;      /* share of its time beside collectives that they cost */
     double beside_ns; /* its time beside collectives */
@@ -26,10 +31,9 @@ struct aorta_shape {
 
 /* One execution of a shape. */
 struct run {
-    const char *function, *alike;
-    double flops, ns, moving_ns; /* the time beside collectives of which all ranks had arrived */
+    struct product of;
+    double ns, moving_ns; /* the latter: beside collectives of which all ranks had arrived */
     enum aorta_beside beside;
-    bool by_grid;
 };
 
 /* Sums over runs beside collectives, of shapes whose time alone is known. */
@@ -43,8 +47,18 @@ static bool is_arithmetic(const struct aorta_range *range) {
     return info->kind == AORTA_RANGE_COMPUTE && (info->flops > 0 || info->alike) && range->end_ns > range->start_ns;
 }
 
-static const char *alike_of(const struct aorta_range *range) {
-    return range->info.alike && !(range->info.flops > 0) ? range->info.alike : "";
+static struct product product_of(const struct aorta_range *range) {
+    const struct aorta_range_info *info = &range->info;
+    return (struct product){info->function, info->alike && !(info->flops > 0) ? info->alike : "", info->flops,
+                            info->by_grid};
+}
+
+/* Also of shapes and runs, which begin with their product. */
+static int product_order(const void *left, const void *right) {
+    const struct product *a = left, *b = right;
+    int order = strcmp(a->function, b->function);
+    if (!order) order = aorta_order_double(a->flops, b->flops);
+    return order ? order : strcmp(a->alike, b->alike);
 }
 
 /* `arrivals`: NULL, or of each range; then the time from which on all ranks had arrived. */
@@ -93,11 +107,9 @@ struct aorta_product_slowdown aorta_product_slowdown_of(const double *alone_ns, 
 
 static int run_order(const void *left, const void *right) {
     const struct run *a = left, *b = right;
-    int order = strcmp(a->function, b->function);
-    if (!order) order = (a->flops > b->flops) - (a->flops < b->flops);
-    if (!order) order = strcmp(a->alike, b->alike);
+    int order = product_order(a, b);
     if (!order) order = (int)a->beside - (int)b->beside;
-    return order ? order : (a->ns > b->ns) - (a->ns < b->ns);
+    return order ? order : aorta_order_double(a->ns, b->ns);
 }
 
 static size_t collect_runs(const struct aorta_rank_step *step, struct run *runs, struct aorta_arena *memory) {
@@ -110,13 +122,10 @@ static size_t collect_runs(const struct aorta_rank_step *step, struct run *runs,
         const struct aorta_range *range = &profile->ranges[i];
         if (!is_arithmetic(range)) continue;
         runs[count++] =
-            (struct run){.function = range->info.function,
-                         .alike = alike_of(range),
-                         .flops = range->info.flops,
+            (struct run){.of = product_of(range),
                          .ns = (double)(range->end_ns - range->start_ns),
                          .moving_ns = (double)aorta_intervals_within(&moving, range->start_ns, range->end_ns),
-                         .beside = aorta_beside_of(&comm, range->start_ns, range->end_ns),
-                         .by_grid = range->info.by_grid};
+                         .beside = aorta_beside_of(&comm, range->start_ns, range->end_ns)};
     }
     aorta_intervals_end(&comm, memory);
     aorta_intervals_end(&moving, memory);
@@ -149,11 +158,7 @@ static double lost_per_ns(const struct loss *loss, double products_share) {
 
 /* runs[0 .. count): one shape, those alone first, then those beside, each part sorted by time. */
 static struct aorta_shape shape_of(const struct run *runs, size_t count, double *scratch, struct loss *loss) {
-    struct aorta_shape shape = {.function = runs[0].function,
-                                .alike = runs[0].alike,
-                                .by_grid = runs[0].by_grid,
-                                .flops = runs[0].flops,
-                                .ratio = NAN};
+    struct aorta_shape shape = {.of = runs[0].of, .ratio = NAN};
     size_t alone = 0, beside = 0;
     for (size_t i = 0; i < count; i++) {
         scratch[i] = runs[i].ns;
@@ -161,7 +166,7 @@ static struct aorta_shape shape_of(const struct run *runs, size_t count, double 
         beside += runs[i].beside == AORTA_BESIDE_COLLECTIVE;
         if (runs[i].beside == AORTA_BESIDE_COLLECTIVE) shape.beside_ns += runs[i].ns;
     }
-    const bool counted = shape.flops > 0;
+    const bool counted = shape.of.flops > 0;
     struct aorta_product_slowdown slowdown =
         aorta_product_slowdown_of(scratch, alone, scratch + alone, beside, counted);
     if (is_one_product(scratch, alone, counted)) add_loss(runs, count, alone, slowdown.alone_p50_ns, loss);
@@ -173,7 +178,7 @@ static struct aorta_shape shape_of(const struct run *runs, size_t count, double 
 static void summarise_shape(const struct aorta_shape *shape, struct aorta_slowdown *slowdown, double *weight) {
     if (isnan(shape->ratio)) return;
     slowdown->shapes++;
-    slowdown->by_grid += shape->by_grid;
+    slowdown->by_grid += shape->of.by_grid;
     slowdown->ratio += shape->ratio * shape->beside_ns;
     *weight += shape->beside_ns;
 }
@@ -183,10 +188,6 @@ static const char *missing_reason(const struct aorta_slowdown *slowdown) {
     if (slowdown->samples_beside == 0) return "no GEMM ran beside a collective";
     if (slowdown->samples_alone == 0) return "no GEMM ran without a concurrent collective";
     return "no GEMM shape ran at least 8 times alone, each time as long, and 8 times during a collective";
-}
-
-static bool same_shape(const struct run *a, const struct run *b) {
-    return a->flops == b->flops && strcmp(a->function, b->function) == 0 && strcmp(a->alike, b->alike) == 0;
 }
 
 /* The share of the steps' compute that is products; 1 at most, as several may run side by side. */
@@ -205,7 +206,7 @@ static void measure_shapes(const struct run *runs, size_t count, double *scratch
     slowdown->ratio = 0;
     for (size_t i = 0; i < count;) {
         size_t same = 0, whole = 0;
-        for (; i + same < count && same_shape(&runs[i + same], &runs[i]); same++) {
+        for (; i + same < count && !product_order(&runs[i + same], &runs[i]); same++) {
             slowdown->samples_beside += runs[i + same].beside == AORTA_BESIDE_COLLECTIVE;
             slowdown->samples_alone += runs[i + same].beside == AORTA_BESIDE_ALONE;
             whole += runs[i + same].beside != AORTA_BESIDE_NEITHER;
@@ -244,27 +245,22 @@ void aorta_shapes_measure(const struct aorta_rank_step *steps, size_t count, str
 
 /* ---- what it cost in one iteration ---- */
 
-/* A stretch of arithmetic beside a collective. */
-struct piece {
-    int64_t start_ns, end_ns;
-    double lost;
+/* Stretches of arithmetic beside a collective. */
+struct pieces {
+    struct piece {
+        int64_t start_ns, end_ns;
+        double lost;
+    } * items;
+    size_t count, capacity;
 };
-
-static int shape_order(const void *left, const void *right) {
-    const struct aorta_shape *a = left, *b = right;
-    int order = strcmp(a->function, b->function);
-    if (!order) order = (a->flops > b->flops) - (a->flops < b->flops);
-    return order ? order : strcmp(a->alike, b->alike);
-}
 
 /* The share of this range's time beside collectives that they cost (aorta_product_slowdown.lost); 0: none, or unknown.
  */
 static double lost_of(const struct aorta_shapes *shapes, const struct aorta_range *range) {
     if (!is_arithmetic(range)) return 0;
-    const struct aorta_shape key = {
-        .function = range->info.function, .alike = alike_of(range), .flops = range->info.flops};
-    if (!shapes->count) return 0;
-    const struct aorta_shape *found = bsearch(&key, shapes->items, shapes->count, sizeof key, shape_order);
+    const struct product key = product_of(range);
+    const struct aorta_shape *found =
+        shapes->count ? bsearch(&key, shapes->items, shapes->count, sizeof *found, product_order) : NULL;
     return found ? found->lost : 0;
 }
 
@@ -281,30 +277,18 @@ static int64_t sum_pieces(struct piece *pieces, size_t count) {
     return sum;
 }
 
-static size_t cut_pieces(const struct aorta_range *range, double lost, const struct aorta_intervals *comm,
-                         struct piece *pieces) {
-    size_t count = 0;
+/* Adds the stretches of the range beside collectives. */
+static void cut_pieces(const struct aorta_range *range, double lost, const struct aorta_intervals *comm,
+                       struct pieces *pieces, struct aorta_arena *memory) {
     for (size_t i = aorta_intervals_first_after(comm, range->start_ns); i < comm->count; i++) {
         if (comm->items[i].start_ns >= range->end_ns) break;
         int64_t from = comm->items[i].start_ns > range->start_ns ? comm->items[i].start_ns : range->start_ns;
         int64_t to = comm->items[i].end_ns < range->end_ns ? comm->items[i].end_ns : range->end_ns;
-        pieces[count++] = (struct piece){from, to, lost};
+        pieces->items =
+            aorta_arena_grow(memory, pieces->items, pieces->count, &pieces->capacity, sizeof *pieces->items);
+        if (!pieces->items) return;
+        pieces->items[pieces->count++] = (struct piece){from, to, lost};
     }
-    return count;
-}
-
-static size_t pieces_at_most(const struct aorta_profile *profile, const struct aorta_shapes *shapes,
-                             const struct aorta_intervals *comm) {
-    size_t limit = 0;
-    for (size_t i = 0; i < profile->range_count; i++) {
-        const struct aorta_range *range = &profile->ranges[i];
-        if (lost_of(shapes, range) <= 0) continue;
-        for (size_t j = aorta_intervals_first_after(comm, range->start_ns); j < comm->count; j++) {
-            if (comm->items[j].start_ns >= range->end_ns) break;
-            limit++;
-        }
-    }
-    return limit;
 }
 
 int64_t aorta_shapes_contention(const struct aorta_shapes *shapes, const struct aorta_rank_step *step,
@@ -313,13 +297,12 @@ int64_t aorta_shapes_contention(const struct aorta_shapes *shapes, const struct 
     struct aorta_arena scratch = {0};
     struct aorta_intervals comm = {0};
     collective_time(profile, NULL, &comm);
-    struct piece *pieces = aorta_arena_raw(&scratch, pieces_at_most(profile, shapes, &comm) * sizeof *pieces);
-    size_t used = 0;
-    for (size_t i = 0; pieces && i < profile->range_count; i++) {
-        double lost = lost_of(shapes, &profile->ranges[i]);
-        if (lost > 0) used += cut_pieces(&profile->ranges[i], lost, &comm, pieces + used);
+    struct pieces pieces = {0};
+    for (size_t i = 0; !scratch.failed && i < profile->range_count; i++) {
+        const double lost = lost_of(shapes, &profile->ranges[i]);
+        if (lost > 0) cut_pieces(&profile->ranges[i], lost, &comm, &pieces, &scratch);
     }
-    const int64_t contention_ns = used ? sum_pieces(pieces, used) : 0;
+    const int64_t contention_ns = pieces.items ? sum_pieces(pieces.items, pieces.count) : 0;
     aorta_intervals_end(&comm, memory);
     aorta_arena_end(&scratch, memory);
     return contention_ns;

@@ -492,12 +492,20 @@ static int64_t last_piece(const struct aorta_collective_sample *sample) {
     return LINK_LATENCY_NS + (int64_t)(sample->time_ns * PIECE_BYTES / (double)sample->bytes);
 }
 
+/* From the last start to the first end, as ends differ by no more than clocks do. */
+static int64_t transfer_of(const struct aorta_align_shared *shared) {
+    int64_t end_ns = INT64_MAX;
+    for (size_t i = 0; i < shared->part_count; i++)
+        if (shared->parts[i].end_ns < end_ns) end_ns = shared->parts[i].end_ns;
+    return end_ns - (shared->first_ns + shared->skew_ns);
+}
+
 static size_t collect_shared(const struct aorta_trace_analysis *analysis, struct aorta_collective_sample *samples) {
     size_t count = 0;
     for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
         const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
         if (!shared->complete || shared->bytes <= 0 || shared->part_count < 2) continue;
-        const int64_t transfer_ns = aorta_align_transfer(shared);
+        const int64_t transfer_ns = transfer_of(shared);
         samples[count++] = (struct aorta_collective_sample){shared->kind, (int)shared->part_count, shared->bytes,
                                                             transfer_ns > 0 ? (double)transfer_ns : 0, i};
     }

@@ -175,12 +175,11 @@ uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t
                                    int32_t size, const int32_t *ranks, size_t rank_count) {
     int32_t *copy = NULL;
     if (ranks) {
-        copy = malloc((rank_count + 1) * sizeof *copy);
+        copy = aorta_array_copy(ranks, rank_count, sizeof *copy);
         if (!copy) {
             builder->memory.failed = true;
             return AORTA_TRACE_NONE;
         }
-        memcpy(copy, ranks, rank_count * sizeof *copy);
         aorta_sort_int32(copy, rank_count);
     }
     const int64_t list = number_list(builder, copy, rank_count), names = (int64_t)((uint64_t)name << 32 | description);

@@ -90,11 +90,6 @@ static aorta_status name_failure(struct aorta_unpacking *unpacking, aorta_status
     return named;
 }
 
-static void free_unpacking(struct aorta_unpacking *unpacking) {
-    aorta_arena_free(&unpacking->memory);
-    aorta_text_free(&unpacking->skipped.names);
-}
-
 /* ---- files that repeat the work of other files, such as a merged file in the folder of its parts ---- */
 
 /* Names and lengths of a trace's work: merging changes neither, whatever it does to clocks. */
@@ -300,7 +295,7 @@ struct facts {
     dev_t device;
     ino_t number;
     off_t size;
-    uint64_t hash;  /* of the first bytes or of all; 0: no other file has this size */
+    uint64_t hash;  /* of the first bytes; 0: no other file has this size */
     int64_t copies; /* other paths of the same content */
     bool copy;
 };
@@ -329,19 +324,9 @@ static bool same_bytes(const char *left, const char *right) {
     return same;
 }
 
-/* Hash of the first `most` bytes; 0: the file cannot be read. */
-static uint64_t hash_file(const char *path, size_t most) {
-    enum { PIECE = 1 << 16 };
-    FILE *file = fopen(path, "rbe");
-    char *bytes = file ? malloc(PIECE) : NULL;
-    uint64_t hash = 0;
-    for (size_t got = PIECE; bytes && got == PIECE && most; most -= got) {
-        got = fread(bytes, 1, most < PIECE ? most : PIECE, file);
-        hash = aorta_hash_add(hash, aorta_hash_bytes(bytes, got));
-    }
-    if (file) fclose(file);
-    free(bytes);
-    return hash;
+static uint64_t hash_beginning(const char *path) {
+    char bytes[1 << 16];
+    return aorta_hash_bytes(bytes, aorta_file_peek(path, bytes, sizeof bytes));
 }
 
 static int by_content(const void *left, const void *right) {
@@ -355,41 +340,36 @@ static bool alike(const struct facts *a, const struct facts *b) {
     return a->known && b->known && a->size == b->size && a->hash == b->hash;
 }
 
-/* Hashes the files that are alike so far; the facts are sorted. */
-static void hash_alike(const struct paths *paths, struct facts *facts, size_t most) {
+/* Hashes the files that another one is as long as; the facts are sorted. */
+static void hash_alike(const struct paths *paths, struct facts *facts) {
     bool before = false;
     for (size_t i = 0; i < paths->count; i++) {
         const bool after = i + 1 < paths->count && alike(&facts[i], &facts[i + 1]);
-        if (before || after) facts[i].hash = hash_file(paths->items[facts[i].place], most);
+        if (before || after) facts[i].hash = hash_beginning(paths->items[facts[i].place]);
         before = after;
     }
     qsort(facts, paths->count, sizeof *facts, by_content);
 }
 
-/* Files that are alike are compared with the first of them alone: equal hashes of other files only miss copies. */
+/* Files that are alike are compared with those of them that are no copies. */
 static void mark_copies(const struct paths *paths, struct facts *facts) {
-    size_t first = 0;
-    for (size_t i = 1; i < paths->count; i++) {
-        if (!alike(&facts[first], &facts[i])) {
-            first = i;
-            continue;
+    for (size_t i = 1; i < paths->count; i++)
+        for (size_t k = i; k-- > 0 && !facts[i].copy && alike(&facts[k], &facts[i]);) {
+            if (facts[k].copy) continue;
+            const bool same_file = facts[k].device == facts[i].device && facts[k].number == facts[i].number;
+            facts[i].copy = same_file || same_bytes(paths->items[facts[k].place], paths->items[facts[i].place]);
+            facts[k].copies += facts[i].copy;
         }
-        const bool same_file = facts[first].device == facts[i].device && facts[first].number == facts[i].number;
-        facts[i].copy = same_file || same_bytes(paths->items[facts[first].place], paths->items[facts[i].place]);
-        facts[first].copies += facts[i].copy;
-    }
 }
 
 /* Trainers leave a trace under the names of two tools: torch_profiler/ and chrome_trace/. `facts` has a place for each
  * path. Files of different ranks hardly ever have one size, and then differ early. */
 static void drop_copies(struct paths *paths, struct facts *facts) {
-    enum { EARLY = 1 << 16 };
     size_t count = 0;
     if (!paths->count) return;
     for (size_t i = 0; i < paths->count; i++) facts[i] = facts_of(paths->items[i], (int64_t)i);
     qsort(facts, paths->count, sizeof *facts, by_content);
-    hash_alike(paths, facts, EARLY);
-    hash_alike(paths, facts, SIZE_MAX);
+    hash_alike(paths, facts);
     mark_copies(paths, facts);
     qsort(facts, paths->count, sizeof *facts, aorta_by_int64);
     for (size_t i = 0; i < paths->count; i++) {
@@ -540,7 +520,8 @@ aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, con
     struct aorta_unpacking unpacking = {.list = list, .guarded = options && options->guarded};
     aorta_status status = read_inputs(paths, count, options, &unpacking);
     status = name_failure(&unpacking, status);
-    free_unpacking(&unpacking);
+    aorta_arena_free(&unpacking.memory);
+    aorta_text_free(&unpacking.skipped.names);
     if (status) return status;
     if (options && options->to_align)
         aorta_trace_drop_captures(list);
