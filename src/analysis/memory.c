@@ -98,10 +98,6 @@ static void make_blocks(struct making *making) {
 
 /* ---- passes ---- */
 
-static bool begins(const char *name, const char *with) {
-    return !strncmp(name, with, strlen(with));
-}
-
 /* An operation that autograd records, or runs, and that no other is around. */
 static bool is_outermost(const struct aorta_trace *trace, const struct aorta_trace_operation *operation) {
     if (operation->range) return false;
@@ -119,8 +115,8 @@ static void find_passes(struct making *making) {
     for (size_t i = 0; all && i < trace->operation_count; i++) {
         const struct aorta_trace_operation *operation = &trace->operations[i];
         if (!is_outermost(trace, operation)) continue;
-        const bool backward = operation->gradient ||
-                              begins(aorta_trace_text(trace, operation->name), "autograd::engine::evaluate_function");
+        const bool backward = operation->gradient || aorta_begins(aorta_trace_text(trace, operation->name),
+                                                                  "autograd::engine::evaluate_function");
         if (backward || operation->sequence >= 0)
             all[count++] = (struct span){operation->start_ns, operation->end_ns, backward};
     }
@@ -144,7 +140,7 @@ static void find_optimizers(struct making *making) {
     for (size_t i = 0; making->optimizers && i < trace->annotation_count; i++) {
         const struct aorta_trace_annotation *range = &trace->annotations[i];
         const char *name = aorta_trace_text(trace, range->name);
-        if (!begins(name, "Optimizer.step")) continue;
+        if (!aorta_begins(name, "Optimizer.step")) continue;
         making->optimizers[making->optimizer_count++] = (struct span){range->start_ns, range->end_ns, false};
         making->adam |= strstr(name, "Adam") != NULL;
     }

@@ -23,14 +23,14 @@ static int some_of(const char *name, const char *word) {
 /* vLLM: "execute_8192_context_9(…)_generation_37(…)", "execute_new_1_cached_4"; SGLang: "step[EXTEND bs=15 …". */
 static enum mark mark_of_engine(const char *name) {
     static const char *const words[][2] = {{"_context_", "_generation_"}, {"_new_", "_cached_"}};
-    for (size_t i = 0; i < sizeof words / sizeof *words && !strncmp(name, "execute_", 8); i++) {
+    for (size_t i = 0; i < sizeof words / sizeof *words && aorta_begins(name, "execute_"); i++) {
         const int prefill = some_of(name, words[i][0]), decode = some_of(name, words[i][1]);
         if (prefill < 0 || decode < 0 || !(prefill || decode)) continue;
         return prefill && decode ? MIXED : prefill ? PREFILL : DECODE;
     }
-    if (!strncmp(name, "step[EXTEND", 11) || !strncmp(name, "step[PREFILL", 12)) return PREFILL;
-    if (!strncmp(name, "step[DECODE", 11)) return DECODE;
-    return !strncmp(name, "step[MIXED", 10) ? MIXED : NOTHING;
+    if (aorta_begins(name, "step[EXTEND") || aorta_begins(name, "step[PREFILL")) return PREFILL;
+    if (aorta_begins(name, "step[DECODE")) return DECODE;
+    return aorta_begins(name, "step[MIXED") ? MIXED : NOTHING;
 }
 
 static enum mark mark_of(const char *name) {
@@ -41,7 +41,7 @@ static enum mark mark_of(const char *name) {
                 {"CompiledFunctionBackward", BACKWARD},
                 {"Optimizer.step", OPTIMIZER}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strncmp(name, rows[i].begin, strlen(rows[i].begin))) return rows[i].mark;
+        if (aorta_begins(name, rows[i].begin)) return rows[i].mark;
     return mark_of_engine(name);
 }
 
@@ -154,10 +154,8 @@ static bool has_operations(const struct aorta_trace *trace) {
 }
 
 static bool is_of_training(const char *kernel) {
-    static const char *const parts[] = {"backward", "_bwd", "bwd_", "bprop", "dgrad", "wgrad"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strcasestr(kernel, parts[i])) return true;
-    return aorta_kernel_is_of_optimizer(kernel);
+    static const char *const parts[] = {"backward", "_bwd", "bwd_", "bprop", "dgrad", "wgrad", NULL};
+    return aorta_has_any(kernel, parts) || aorta_kernel_is_of_optimizer(kernel);
 }
 
 bool aorta_rank_runs_kernel(const struct aorta_trace_rank *rank, bool (*is_such)(const char *name),
@@ -190,26 +188,21 @@ static bool has_word(const char *text, const char *word) {
     return false;
 }
 
-static bool has_any_word(const char *text, const char *const *words, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (has_word(text, words[i])) return true;
-    return false;
+static bool has_any_word(const char *name, const char *description, const char *const *words) {
+    while (*words && !has_word(name, *words) && !has_word(description, *words)) words++;
+    return *words;
 }
 
 /* Megatron: DATA_PARALLEL_GROUP_WITH_CP, EXPERT_DATA_PARALLEL_GROUP, TENSOR_MODEL_PARALLEL_GROUP; meshes of PyTorch and
  * engines: dp, tp, tp:0. */
 bool aorta_group_may_copy_model(const struct aorta_trace *trace, uint32_t group) {
-    static const char *const copies[] = {"data", "dp", "ddp", "fsdp", "replicate", "shard"};
+    static const char *const copies[] = {"data", "dp", "ddp", "fsdp", "replicate", "shard", NULL};
     static const char *const parts[] = {"tensor",  "tp", "model",    "pipeline", "pp",        "expert", "ep",
-                                        "context", "cp", "sequence", "sp",       "embedding", "attn"};
+                                        "context", "cp", "sequence", "sp",       "embedding", "attn",   NULL};
     if (group == AORTA_TRACE_NONE) return true;
     const struct aorta_trace_group *row = &trace->groups[group];
-    const char *const names[] = {aorta_trace_text(trace, row->name), aorta_trace_text(trace, row->description)};
-    for (int i = 0; i < 2; i++)
-        if (has_any_word(names[i], copies, sizeof copies / sizeof *copies)) return true;
-    for (int i = 0; i < 2; i++)
-        if (has_any_word(names[i], parts, sizeof parts / sizeof *parts)) return false;
-    return true;
+    const char *name = aorta_trace_text(trace, row->name), *description = aorta_trace_text(trace, row->description);
+    return has_any_word(name, description, copies) || !has_any_word(name, description, parts);
 }
 
 bool aorta_trace_reduces_gradients(const struct aorta_trace_rank *rank, enum aorta_collective kind) {
@@ -239,14 +232,6 @@ bool aorta_brings_activations(const struct aorta_trace_rank *rank, const struct 
 
 /* ---- what advice asks of a program ---- */
 
-static bool has_any(const char *name, const char *const *parts, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (strcasestr(name, parts[i])) return true;
-    return false;
-}
-
-#define HAS_ANY(name, parts) has_any(name, parts, sizeof parts / sizeof *parts)
-
 /* Each name once. */
 static bool any_range(const struct aorta_trace *trace, bool (*is_such)(const char *name), struct aorta_arena *memory) {
     bool *seen = aorta_arena_alloc(memory, aorta_trace_text_count(trace)), found = false;
@@ -261,13 +246,13 @@ static bool any_range(const struct aorta_trace *trace, bool (*is_such)(const cha
 
 /* PyTorch's Adam without foreach runs operations of these names for each parameter. */
 static bool is_kernel_of_optimizer(const char *name) {
-    static const char *const parts[] = {"addcdiv", "addcmul", "lerp"};
-    return aorta_kernel_is_of_optimizer(name) || HAS_ANY(name, parts);
+    static const char *const parts[] = {"addcdiv", "addcmul", "lerp", NULL};
+    return aorta_kernel_is_of_optimizer(name) || aorta_has_any(name, parts);
 }
 
 static bool is_range_of_optimizer(const char *name) {
-    static const char *const parts[] = {"optimizer", "aten::_foreach", "aten::_fused_", "addcdiv_"};
-    return HAS_ANY(name, parts);
+    static const char *const parts[] = {"optimizer", "aten::_foreach", "aten::_fused_", "addcdiv_", NULL};
+    return aorta_has_any(name, parts);
 }
 
 bool aorta_program_optimizes(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
@@ -276,8 +261,8 @@ bool aorta_program_optimizes(const struct aorta_trace_rank *rank, struct aorta_a
 }
 
 static bool is_range_of_sharding(const char *name) {
-    static const char *const parts[] = {"FSDP", "FullyShardedDataParallel", "fully_shard"};
-    return HAS_ANY(name, parts);
+    static const char *const parts[] = {"FSDP", "FullyShardedDataParallel", "fully_shard", NULL};
+    return aorta_has_any(name, parts);
 }
 
 bool aorta_program_shards(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
@@ -286,8 +271,9 @@ bool aorta_program_shards(const struct aorta_trace_rank *rank, struct aorta_aren
 }
 
 static bool is_kernel_of_decoding(const char *name) {
-    static const char *const parts[] = {"splitkv", "paged_attention", "single_query", "masked_multihead", "decode"};
-    return aorta_kernel_category(name) == AORTA_CATEGORY_CACHE || HAS_ANY(name, parts);
+    static const char *const parts[] = {"splitkv",          "paged_attention", "single_query",
+                                        "masked_multihead", "decode",          NULL};
+    return aorta_kernel_category(name) == AORTA_CATEGORY_CACHE || aorta_has_any(name, parts);
 }
 
 static bool is_attention(const char *name) {

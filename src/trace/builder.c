@@ -296,16 +296,10 @@ void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t st
 /* The number of ProfilerStep#N; -1 if the name is none. */
 static int64_t step_number(const char *name) {
     static const char prefix[] = "ProfilerStep#";
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return -1;
+    if (!aorta_begins(name, prefix)) return -1;
     const char *digits = name + sizeof prefix - 1;
     size_t length = strspn(digits, "0123456789");
     return length && length <= 18 && !digits[length] ? strtoll(digits, NULL, 10) : -1;
-}
-
-/* PyTorch's data loader marks each batch so, and so do we. */
-static bool waits_for_data(const char *name) {
-    static const char prefix[] = "enumerate(DataLoader)#";
-    return !strncmp(name, prefix, sizeof prefix - 1);
 }
 
 /* Calls of MPI that communicate or wait for it, as a range around each names them: MPI_Sendrecv, PMPI_Iallreduce. */
@@ -316,7 +310,7 @@ static bool communicates(const char *name) {
                                         "Alltoall",  "Barrier",  "Put",        "Accumulate", "Win_fence",
                                         "Neighbor_", "Win_lock", "Win_unlock", "Win_flush",  "Win_wait"};
     if (*name == 'P') name++;
-    if (strncmp(name, "MPI_", 4) != 0) return false;
+    if (!aorta_begins(name, "MPI_")) return false;
     name += 4;
     if (*name == 'I') name++;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -354,7 +348,8 @@ void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
         aorta_trace_builder_frame(builder, annotation, AORTA_FRAME_RANGE);
         return;
     }
-    const bool waits = waits_for_data(name);
+    /* PyTorch's data loader marks each batch so, and so do we. */
+    const bool waits = aorta_begins(name, "enumerate(DataLoader)#");
     const struct aorta_trace_call call = {
         annotation->start_ns, annotation->end_ns, 0,
         annotation->name,     annotation->thread, waits ? AORTA_CALL_DATA_WAIT : AORTA_CALL_COLLECTIVE};
@@ -523,10 +518,8 @@ static const struct {
 /* What follows the interface's own prefix; NULL: the name has none. */
 static const char *without_prefix(const char *name) {
     static const char *const prefixes[] = {"cuda", "hip", "cu", "aorta"};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        size_t length = strlen(prefixes[i]);
-        if (!strncmp(name, prefixes[i], length)) return name + length;
-    }
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (aorta_begins(name, prefixes[i])) return name + strlen(prefixes[i]);
     return NULL;
 }
 

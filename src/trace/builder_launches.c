@@ -232,7 +232,7 @@ static uint32_t operation_for(const struct copying *copying, uint32_t row, enum 
     const struct aorta_trace *trace = copying->builder->trace;
     for (; row != AORTA_TRACE_NONE; row = trace->operations[row].parent) {
         const char *name = aorta_trace_text(trace, trace->operations[row].name);
-        if (!strncmp(name, "symm_mem::", 10) && aorta_collective_in(name, kind)) return row;
+        if (aorta_begins(name, "symm_mem::") && aorta_collective_in(name, kind)) return row;
     }
     return AORTA_TRACE_NONE;
 }

@@ -253,7 +253,7 @@ static void count_overlaps(struct aorta_trace_builder *builder) {
 
 /* The backend marks each collective itself ("nccl:_all_gather_base"). */
 static bool is_of_backend(const char *name) {
-    return !strncmp(name, "nccl:", 5) || aorta_trace_is_gloo_range(name);
+    return aorta_begins(name, "nccl:") || aorta_trace_is_gloo_range(name);
 }
 
 /* Nests the annotations of the backend, or all other annotations. */

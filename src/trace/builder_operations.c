@@ -218,7 +218,7 @@ static uint32_t operation_around(const struct aorta_trace *trace, const struct a
     uint32_t at = aorta_nest_find(operations, trace->operation_count, sizeof *operations, call->thread, call->start_ns);
     for (; at != AORTA_NEST_NONE; at = operations[at].parent) {
         if (operations[at].range || !is_around(operations[at].start_ns, operations[at].end_ns, call)) continue;
-        if (name != AORTA_TRACE_NONE && strncmp(aorta_trace_text(trace, operations[at].name), "aten::", 6) != 0) break;
+        if (name != AORTA_TRACE_NONE && !aorta_begins(aorta_trace_text(trace, operations[at].name), "aten::")) break;
         name = operations[at].name;
     }
     return name;

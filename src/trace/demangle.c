@@ -6,7 +6,7 @@
 
 /* The C++ library knows how; the program is C, so it is looked up when it is needed. */
 char *aorta_demangle(const char *name) {
-    if (strncmp(name, "_Z", 2) != 0) return NULL;
+    if (!aorta_begins(name, "_Z")) return NULL;
     void *library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
     if (!library) library = dlopen("libc++abi.so.1", RTLD_NOW | RTLD_LOCAL);
     void *symbol = library ? dlsym(library, "__cxa_demangle") : NULL;

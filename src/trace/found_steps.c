@@ -410,8 +410,7 @@ static bool *find_names(const struct aorta_trace *trace, const struct rule *rule
         if (seen[name]) continue;
         const char *text = aorta_trace_text(trace, name);
         seen[name] = true;
-        marks[name] =
-            pattern ? aorta_kernel_patterns_match(pattern, text) : !strncmp(text, rule->prefix, strlen(rule->prefix));
+        marks[name] = pattern ? aorta_kernel_patterns_match(pattern, text) : aorta_begins(text, rule->prefix);
     }
     return marks;
 }

@@ -71,7 +71,7 @@ static void name_traces(struct aorta_unpacking *unpacking, size_t from) {
     if (from < list->count) note_skipped(unpacking, list->items[from]);
     for (size_t i = from; unpacking->count && i < list->count; i++) {
         struct aorta_trace *trace = list->items[i];
-        if (!list->unpacked || strncmp(trace->path, list->unpacked->path, strlen(list->unpacked->path)) != 0) continue;
+        if (!list->unpacked || !aorta_begins(trace->path, list->unpacked->path)) continue;
         char *shown = strdup(shown_text(unpacking, trace->path));
         unpacking->memory.failed |= !shown;
         if (!shown) return;

@@ -63,13 +63,13 @@ static void put_arguments(struct writer *writer, const char *at) {
 
 bool aorta_mangled_names(const char *name, char *text, size_t size) {
     struct writer writer = {.text = text, .size = size};
-    if (strncmp(name, "_Z", 2) != 0 || !size) return false;
+    if (!aorta_begins(name, "_Z") || !size) return false;
     const char *at = name + 2, *part;
     bool nested = *at == 'N', any = false;
     at += nested;
     while (nested && *at && strchr("KVrRO", *at)) at++;
-    if (strncmp(at, "St", 2) == 0) at += 2; /* std:: */
-    at += *at == 'L';                       /* static */
+    if (aorta_begins(at, "St")) at += 2; /* std:: */
+    at += *at == 'L';                    /* static */
     put(&writer, "void ", 5);
     for (size_t length; (nested || !any) && (part = source_name(&at, &length)); any = true) {
         if (any) put(&writer, "::", 2);
@@ -250,9 +250,9 @@ static size_t head_length(const char *name) {
     size_t length = 0;
     for (;;) {
         length += strcspn(name + length, "<(");
-        if (!strncmp(name + length, anonymous, sizeof anonymous - 1))
+        if (aorta_begins(name + length, anonymous))
             length += sizeof anonymous - 1;
-        else if (!strncmp(name + length, unnamed, sizeof unnamed - 1))
+        else if (aorta_begins(name + length, unnamed))
             length += sizeof unnamed - 1;
         else
             return length;
@@ -274,12 +274,12 @@ static const char *behind_brackets(const char *text) {
 /* Without a return type that says when the template exists:
  * "std::enable_if<(((8)>(0)))&&…, void>::type vllm::fused_add_rms_norm_kernel<…>(…)". */
 static const char *own_name(const char *name) {
-    static const char condition[] = "std::enable_if", type[] = "::type";
-    const char *found = strncmp(name, "typename ", 9) ? name : name + 9;
-    if (strncmp(found, condition, sizeof condition - 1) != 0) return name;
+    static const char type[] = "::type";
+    const char *found = aorta_begins(name, "typename ") ? name + 9 : name;
+    if (!aorta_begins(found, "std::enable_if")) return name;
     const char *arguments = strchr(found, '<'), *end = arguments ? behind_brackets(arguments) : NULL;
     if (!end || end == arguments) return name;
-    if (!strncmp(end, type, sizeof type - 1)) end += sizeof type - 1;
+    if (aorta_begins(end, type)) end += sizeof type - 1;
     return *end == ' ' ? end + 1 : name;
 }
 
@@ -316,16 +316,19 @@ struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct ao
     return (struct aorta_kernel_kind){.class = AORTA_KERNEL_COMPUTE};
 }
 
+bool aorta_has_any(const char *text, const char *const *parts) {
+    while (*parts && !strcasestr(text, *parts)) parts++;
+    return *parts;
+}
+
 bool aorta_kernel_may_communicate(const char *name) {
-    static const char *const parts[] = {"dispatch",  "combine",    "a2a",        "alltoall",      "all_to_all",
-                                        "allreduce", "all_reduce", "all_gather", "reduce_scatter"};
+    static const char *const parts[] = {"dispatch",  "combine",    "a2a",        "alltoall",       "all_to_all",
+                                        "allreduce", "all_reduce", "all_gather", "reduce_scatter", NULL};
     char head[256];
     if (aorta_kernel_category(name) != AORTA_CATEGORY_OTHER) return false;
     name = own_name(name);
     snprintf(head, sizeof head, "%.*s", (int)head_length(name), name);
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        if (strcasestr(head, parts[i])) return true;
-    return false;
+    return aorta_has_any(head, parts);
 }
 
 /* "void my::dispatch<8>(int)": my::dispatch. */
@@ -378,7 +381,7 @@ static const char *find_functor(const char *arguments, size_t *length) {
         size_t word = 0;
         while (in_name(at[word])) word++;
         for (size_t i = 0; word && i < sizeof marks / sizeof marks[0]; i++) {
-            bool wrapper = strncmp(at, "gpu_kernel_impl", 15) == 0; /* holds the functor */
+            bool wrapper = aorta_begins(at, "gpu_kernel_impl"); /* holds the functor */
             if (wrapper || !memmem(at, word, marks[i], strlen(marks[i]))) continue;
             *length = word;
             return at;
@@ -492,7 +495,7 @@ const char *aorta_category_name(enum aorta_category category) {
 static const struct row *find_row(const char *kernel) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *part = rows[i].part;
-        if (*part == '^' ? !strncmp(kernel, part + 1, strlen(part + 1)) : strstr(kernel, part) != NULL) return &rows[i];
+        if (*part == '^' ? aorta_begins(kernel, part + 1) : strstr(kernel, part) != NULL) return &rows[i];
     }
     return NULL;
 }

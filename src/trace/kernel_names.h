@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 enum aorta_kernel_class {
     AORTA_KERNEL_COMPUTE,
@@ -22,6 +23,12 @@ struct aorta_kernel_kind {
     enum aorta_collective collective; /* when `named` */
     bool named;                       /* the name says which collective it is */
 };
+
+static inline bool aorta_begins(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
+}
+/* Whether one of the parts, of which NULL is the last, is in the text, in letters of any case. */
+bool aorta_has_any(const char *text, const char *const *parts);
 
 /* Patterns of names, for example of a user's own collective kernels (--comm-pattern), which are tried before the
  * table. */

@@ -29,28 +29,12 @@ static void make_keys(struct keys *keys, const struct key_row *rows, size_t coun
     }
 }
 
-/* Both have this length, which is not 0. */
-static inline bool is_same(const char *a, const char *b, size_t length) {
-    uint64_t x, y, x_end, y_end;
-    if (length > 16) return !memcmp(a, b, length);
-    if (length < 8) {
-        for (size_t i = 0; i < length; i++)
-            if (a[i] != b[i]) return false;
-        return true;
-    }
-    memcpy(&x, a, 8);
-    memcpy(&y, b, 8);
-    memcpy(&x_end, a + length - 8, 8);
-    memcpy(&y_end, b + length - 8, 8);
-    return x == y && x_end == y_end;
-}
-
 /* -1: none of them. */
 static int find_key(const struct keys *keys, struct aorta_json_value key) {
     if (!key.length) return -1;
     for (unsigned slot = slot_of(key.text, key.length); keys->slots[slot]; slot = (slot + 1) % KEY_SLOTS) {
         unsigned row = keys->slots[slot] - 1u;
-        if (keys->lengths[row] == key.length && is_same(keys->rows[row].name, key.text, key.length))
+        if (keys->lengths[row] == key.length && !memcmp(keys->rows[row].name, key.text, key.length))
             return keys->rows[row].number;
     }
     return -1;

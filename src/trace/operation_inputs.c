@@ -132,7 +132,7 @@ static bool add_sums(const char *range, const char *word, struct aorta_request_l
 
 bool aorta_request_lengths_read(const char *range, struct aorta_request_lengths *lengths) {
     *lengths = (struct aorta_request_lengths){0};
-    if (strncmp(range, "execute_", 8) != 0) return false;
+    if (!aorta_begins(range, "execute_")) return false;
     if (!add_sums(range, "_context_", lengths) || !add_sums(range, "_generation_", lengths)) return false;
     return lengths->queries > 0 && lengths->keys >= lengths->queries && lengths->queries_squared >= lengths->queries &&
            lengths->queries_by_keys >= lengths->queries_squared;

@@ -239,7 +239,7 @@ static void count_convolution_backward(const struct row *row, const struct aorta
     const struct aorta_input *dy = tensor_at(inputs, 0, 3), *x = tensor_at(inputs, 1, 3), *w = tensor_at(inputs, 2, 3);
     const struct aorta_input *transposed = input_at(inputs, TRANSPOSED), *mask = input_at(inputs, MASK);
     if (!dy || !x || !w || !transposed || !mask || !aorta_value_is_text(transposed->value, "False")) return;
-    const bool input = !strncmp(mask->value.text ? mask->value.text : "", "\"[True", 6);
+    const bool input = aorta_begins(mask->value.text ? mask->value.text : "", "\"[True");
     const bool weight = mask->value.length && memmem(mask->value.text, mask->value.length, ", True", 6);
     amount->arithmetic = dy->arithmetic;
     amount->flops = (input + weight) * convolution_flops(elements_of(dy), w);
@@ -525,7 +525,7 @@ enum aorta_arithmetic aorta_kernel_tensile_arithmetic(const char *kernel) {
     case 'B':
         return AORTA_IN_BF16;
     case 'S':
-        return !strncmp(at, "S_MX_", 5) ? AORTA_IN_TF32 : AORTA_IN_FP32;
+        return aorta_begins(at, "S_MX_") ? AORTA_IN_TF32 : AORTA_IN_FP32;
     case 'D':
         return AORTA_IN_FP64;
     default:

@@ -269,7 +269,7 @@ aorta_status aorta_trace_read_rocpd(struct aorta_sqlite *file, struct aorta_trac
     int64_t bytes = file->bytes;
     for (size_t i = 0; i < file->name_count; i++) {
         const struct aorta_sqlite_name *name = &file->names[i];
-        if (!name->table || strncmp(name->text, prefix, strlen(prefix)) != 0) continue;
+        if (!name->table || !aorta_begins(name->text, prefix)) continue;
         AORTA_TRY(read_one(file, name->text + strlen(prefix), bytes, list));
         bytes = 0;
     }

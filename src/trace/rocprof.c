@@ -211,7 +211,7 @@ static const char *copy_name(struct aorta_rocprof *rocprof, const char *operatio
     static const char prefix[] = "MEMORY_COPY_";
     char name[64] = "copy ";
     if (!operation || strlen(operation) > 40) return keep(rocprof, "copy", 4);
-    if (strncmp(operation, prefix, sizeof prefix - 1) == 0) operation += sizeof prefix - 1;
+    if (aorta_begins(operation, prefix)) operation += sizeof prefix - 1;
     size_t length = strlen(name);
     for (const char *c = operation; *c; c++) {
         char lower = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
@@ -391,7 +391,7 @@ static void collect_graphs(struct building *b) {
     const struct call *calls = b->rocprof->calls.items;
     for (size_t i = 0; i < b->rocprof->calls.count; i++) {
         const char *name = call_name(b->rocprof, &calls[i]);
-        if (!name || strncmp(name, "hipGraphLaunch", 14) != 0) continue;
+        if (!name || !aorta_begins(name, "hipGraphLaunch")) continue;
         b->rocprof->failed |= !aorta_array_append(&b->graphs, &b->graph_capacity, &b->graph_count,
                                                   &calls[i].correlation, sizeof *b->graphs);
     }

@@ -211,8 +211,7 @@ static const char table_names[] =
 static const struct kind *kind_of(const struct aorta_sqlite *db) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         for (size_t k = 0; k < db->name_count; k++)
-            if (db->names[k].table && !strncmp(db->names[k].text, kinds[i].table, strlen(kinds[i].table)))
-                return &kinds[i];
+            if (db->names[k].table && aorta_begins(db->names[k].text, kinds[i].table)) return &kinds[i];
     return NULL;
 }
 
@@ -305,7 +304,7 @@ static int authorize(void *unused, int action, const char *first, const char *se
     (void)second;
     (void)database;
     if (within) return SQLITE_DENY;
-    if (action == SQLITE_READ) return first && !strncmp(first, "sqlite_stat", 11) ? SQLITE_DENY : SQLITE_OK;
+    if (action == SQLITE_READ) return first && aorta_begins(first, "sqlite_stat") ? SQLITE_DENY : SQLITE_OK;
     if (action == SQLITE_PRAGMA) return first && !strcmp(first, "table_xinfo") ? SQLITE_OK : SQLITE_DENY;
     return action == SQLITE_SELECT ? SQLITE_OK : SQLITE_DENY;
 }

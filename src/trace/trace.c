@@ -326,32 +326,28 @@ struct aorta_nest_range *aorta_nest_of(const struct aorta_trace_annotation *fram
 
 /* ---- frameworks ---- */
 
-static bool begins(const char *name, const char *with) {
-    return strncmp(name, with, strlen(with)) == 0;
-}
-
 /* XLA names its fusions after what they compute ("loop_add_fusion_3", "input_reduce_fusion", "wrapped_add"). */
 static bool is_xla(const char *name) {
     static const char *const begin[] = {"loop_", "input_", "gemm_fusion", "triton_softmax"};
-    if (strstr(name, "stream_executor::gpu") || strstr(name, "xla::gpu") || begins(name, "__cublas$") ||
-        begins(name, "__cudnn$") || begins(name, "wrapped_"))
+    if (strstr(name, "stream_executor::gpu") || strstr(name, "xla::gpu") || aorta_begins(name, "__cublas$") ||
+        aorta_begins(name, "__cudnn$") || aorta_begins(name, "wrapped_"))
         return true;
     for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
-        if (begins(name, begin[i]) && strstr(name, "fusion")) return true;
+        if (aorta_begins(name, begin[i]) && strstr(name, "fusion")) return true;
     return false;
 }
 
 /* Kernels of torch.compile: pointwise, reductions, persistent reductions, and templates of matrix products. */
 static bool is_compiled(const char *name) {
-    return begins(name, "triton_poi_fused") || begins(name, "triton_red_fused") || begins(name, "triton_per_fused") ||
-           begins(name, "triton_tem_fused");
+    return aorta_begins(name, "triton_poi_fused") || aorta_begins(name, "triton_red_fused") ||
+           aorta_begins(name, "triton_per_fused") || aorta_begins(name, "triton_tem_fused");
 }
 
 static enum aorta_framework framework_of(const char *name) {
     if (is_xla(name)) return AORTA_FRAMEWORK_XLA;
-    if (begins(name, "cupy_")) return AORTA_FRAMEWORK_CUPY;
+    if (aorta_begins(name, "cupy_")) return AORTA_FRAMEWORK_CUPY;
     if (is_compiled(name)) return AORTA_FRAMEWORK_COMPILED;
-    const bool torch = begins(name, "aten::") || begins(name, "c10d::") || begins(name, "gloo:") ||
+    const bool torch = aorta_begins(name, "aten::") || aorta_begins(name, "c10d::") || aorta_begins(name, "gloo:") ||
                        strstr(name, "at::native") || strstr(name, "2at6native") || strstr(name, "torch/");
     return torch ? AORTA_FRAMEWORK_TORCH : AORTA_FRAMEWORK_OTHER;
 }
@@ -360,9 +356,9 @@ static enum aorta_framework framework_of(const char *name) {
 static bool is_openacc(const char *name) {
     for (const char *at = name; (at = strchr(at, '_')); at++) {
         const size_t digits = strspn(at + 1, "0123456789");
-        if (digits && begins(at + 1 + digits, "_gpu")) return true;
+        if (digits && aorta_begins(at + 1 + digits, "_gpu")) return true;
     }
-    return begins(name, "__pgi_");
+    return aorta_begins(name, "__pgi_");
 }
 
 /* Triton's functions have plain names, as those of Python; libraries' kernels that do say whose they are, and "_Z"
@@ -411,7 +407,7 @@ static bool is_plain(const char *name) {
                                             "__omp_offloading",
                                             "julia_"};
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
-        if (begins(name, libraries[i])) return false;
+        if (aorta_begins(name, libraries[i])) return false;
     if (is_openacc(name)) return false;
     return *name && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
 }
@@ -422,7 +418,7 @@ static bool may_be_tritons(const struct aorta_trace *trace, const struct aorta_t
     if (!is_plain(aorta_trace_text(trace, work->name))) return false;
     if (work->call == AORTA_TRACE_NONE) return true;
     const char *call = aorta_trace_text(trace, trace->calls[work->call].name);
-    return begins(call, "cuLaunch") || begins(call, "hipModuleLaunch");
+    return aorta_begins(call, "cuLaunch") || aorta_begins(call, "hipModuleLaunch");
 }
 
 static bool is_triton(const struct aorta_trace *trace) {
@@ -440,7 +436,7 @@ static bool has_directives(const struct aorta_trace *trace) {
     for (size_t i = 0; i < trace->work_count; i++) {
         const char *name = aorta_trace_text(trace, trace->work[i].name);
         if (trace->work[i].kind == AORTA_TRACE_KERNEL &&
-            (is_openacc(name) || begins(name, "nvkernel_") || begins(name, "__omp_offloading")))
+            (is_openacc(name) || aorta_begins(name, "nvkernel_") || aorta_begins(name, "__omp_offloading")))
             return true;
     }
     return false;

@@ -431,12 +431,12 @@ static inline enum aorta_collective aorta_trace_collective_kind(const struct aor
 
 /* Whether a range is one that gloo makes around its part of a collective ("gloo:all_reduce"). */
 static inline bool aorta_trace_is_gloo_range(const char *name) {
-    return strncmp(name, "gloo:", 5) == 0;
+    return aorta_begins(name, "gloo:");
 }
 
 /* "Linear_3" of "nn.Module: Linear_3", as PyTorch calls the functions of modules; NULL: it is another function. */
 static inline const char *aorta_module_name(const char *function) {
-    return strncmp(function, "nn.Module: ", 11) ? NULL : function + 11;
+    return aorta_begins(function, "nn.Module: ") ? function + 11 : NULL;
 }
 
 /* What the file says of the device with this number, as its work names it. AMD's tools number processors first (2 or 8
