@@ -94,19 +94,16 @@ static bool seen_before(const struct aorta_trace_list *list, size_t trace) {
     return false;
 }
 
-static aorta_status two_of_one_rank(const struct aorta_trace_rank *a, const struct aorta_trace_rank *b) {
-    return AORTA_ERROR(AORTA_USAGE,
-                       "%s and %s are both of rank %d: name one file for each rank, not the folder (two runs go to "
-                       "aorta trace compare, "
-                       "by their files)",
-                       a->trace->path, b->trace->path, a->rank);
-}
-
 static aorta_status check_ranks(const struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++)
-        for (size_t j = 0; j < i && analysis->ranks[i].rank != UNNUMBERED; j++)
-            if (analysis->ranks[i].rank == analysis->ranks[j].rank)
-                return two_of_one_rank(&analysis->ranks[j], &analysis->ranks[i]);
+        for (size_t j = 0; j < i; j++) {
+            const struct aorta_trace_rank *a = &analysis->ranks[j], *b = &analysis->ranks[i];
+            if (a->rank == b->rank && b->rank != UNNUMBERED)
+                return AORTA_ERROR(AORTA_USAGE,
+                                   "%s and %s are both of rank %d: name one file for each rank, not the folder (two "
+                                   "runs go to aorta trace compare, by their files)",
+                                   a->trace->path, b->trace->path, a->rank);
+        }
     return NULL;
 }
 
@@ -368,12 +365,6 @@ static void drop_empty_ranks(struct aorta_trace_analysis *analysis) {
     analysis->rank_count = remaining;
 }
 
-static void count_steps(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank) {
-    for (size_t i = 0; i < rank->window_count; i++)
-        rank->steps += aorta_trace_window_counts(analysis, &rank->windows[i]);
-    if (!rank->steps) rank->steps = 1;
-}
-
 static aorta_status make_tables(void *user, size_t place) {
     const struct work *work = user;
     const struct aorta_trace_parts *parts = &work->parts;
@@ -382,7 +373,9 @@ static aorta_status make_tables(void *user, size_t place) {
                                  parts->first[place + 1] - parts->first[place], &work->busy[place]);
     aorta_trace_kernels_in_steps(work->analysis, rank);
     aorta_trace_syncs_make(work->analysis, rank);
-    count_steps(work->analysis, rank);
+    for (size_t i = 0; i < rank->window_count; i++)
+        rank->steps += aorta_trace_window_counts(work->analysis, &rank->windows[i]);
+    if (!rank->steps) rank->steps = 1;
     return aorta_arena_check(&rank->memory, no_memory);
 }
 

@@ -10,16 +10,14 @@
 
 /* Unions and intersections of a rank's work. The work is sorted by start, so that sets grow at their end: one pass. */
 
-static struct aorta_intervals *set_of(const struct aorta_trace_work *work, struct aorta_trace_busy *busy) {
-    if (work->kind != AORTA_TRACE_KERNEL) return &busy->copy;
-    return aorta_trace_is_collective(work) ? &busy->comm : &busy->compute;
-}
-
 void aorta_trace_busy_make(const struct aorta_trace_rank *rank, struct aorta_trace_busy *busy) {
     *busy = (struct aorta_trace_busy){0};
     for (size_t i = 0; i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
-        aorta_intervals_add(set_of(work, busy), work->start_ns, work->end_ns);
+        struct aorta_intervals *set = work->kind != AORTA_TRACE_KERNEL  ? &busy->copy
+                                      : aorta_trace_is_collective(work) ? &busy->comm
+                                                                        : &busy->compute;
+        aorta_intervals_add(set, work->start_ns, work->end_ns);
         aorta_intervals_add(&busy->all, work->start_ns, work->end_ns);
     }
     busy->compute.failed |= busy->comm.failed || busy->copy.failed || busy->all.failed;

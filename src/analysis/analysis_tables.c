@@ -308,14 +308,6 @@ static struct aorta_trace_caller caller_of(const struct aorta_trace *trace, uint
     return (struct aorta_trace_caller){call, AORTA_TRACE_NONE, AORTA_TRACE_NONE, AORTA_TRACE_NONE};
 }
 
-/* Whether the host made the call in a step that counts. */
-static bool call_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_step_map *map,
-                        const struct aorta_trace_call *call) {
-    if (!analysis->stepped) return true;
-    const size_t window = aorta_trace_window_at(map, call->start_ns);
-    return window != SIZE_MAX && aorta_trace_step_counts(analysis, map->rank->windows[window].number);
-}
-
 static size_t collect(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                       struct aorta_trace_sync_row *syncs, struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
@@ -325,7 +317,10 @@ static size_t collect(const struct aorta_trace_analysis *analysis, const struct 
     for (size_t i = 0; !memory->failed && i < trace->call_count; i++) {
         const struct aorta_trace_call *call = &trace->calls[i];
         if (!launching[call->thread] || !aorta_trace_call_waits(trace, call)) continue;
-        if (!call_counts(analysis, &map, call)) continue;
+        if (analysis->stepped) {
+            const size_t window = aorta_trace_window_at(&map, call->start_ns);
+            if (window == SIZE_MAX || !aorta_trace_step_counts(analysis, rank->windows[window].number)) continue;
+        }
         const struct aorta_trace_caller caller = caller_of(trace, (uint32_t)i, &next);
         syncs[count++] = (struct aorta_trace_sync_row){
             call->name, caller.operation, caller.function, caller.range, {.total_ns = call->end_ns - call->start_ns}};

@@ -187,17 +187,14 @@ size_t aorta_analysis_warmup(size_t steps) {
     return steps < 4 ? 0 : steps < 10 ? 1 : 3;
 }
 
-static const struct aorta_trace *first_measured(const struct aorta_trace_analysis *analysis) {
-    for (size_t i = 0; i < analysis->rank_count; i++)
-        if (analysis->ranks[i].trace->measured) return analysis->ranks[i].trace;
-    return NULL;
-}
-
 void aorta_trace_warmup_choose(struct aorta_trace_analysis *analysis,
                                const struct aorta_trace_analysis_options *options) {
-    const struct aorta_trace *trace = first_measured(analysis);
-    analysis->measured = trace != NULL;
-    if (trace) analysis->warmup = options->warmup_given ? options->warmup : aorta_analysis_warmup(trace->step_count);
+    for (size_t i = 0; i < analysis->rank_count && !analysis->measured; i++) {
+        const struct aorta_trace *trace = analysis->ranks[i].trace;
+        if (!trace->measured) continue;
+        analysis->measured = true;
+        analysis->warmup = options->warmup_given ? options->warmup : aorta_analysis_warmup(trace->step_count);
+    }
 }
 
 /* ---- windows ---- */

@@ -54,21 +54,17 @@ static const char *module_name(struct walking *w, uint32_t text) {
     return w->modules[text];
 }
 
-static const char *operation_name(struct walking *w, uint32_t text) {
-    if (!w->operations[text])
-        w->operations[text] = aorta_intern(&w->trees->names, aorta_operation_alike(aorta_trace_text(w->trace, text)));
-    return w->operations[text];
-}
-
 /* Innermost first; what is deeper than the deepest is left out, from the outermost on. */
 static size_t path_of(struct walking *w, const struct aorta_trace_work *work, struct aorta_call_node path[DEEPEST]) {
     const struct aorta_trace *trace = w->trace;
     size_t count = 0;
     for (uint32_t at = work->operation; at != AORTA_TRACE_NONE && count < DEEPEST; at = trace->operations[at].parent) {
         if (trace->operations[at].range) continue;
-        const char *name = operation_name(w, trace->operations[at].name);
-        if (count && path[count - 1].name == name) continue;
-        path[count++] = (struct aorta_call_node){.name = name};
+        const uint32_t text = trace->operations[at].name;
+        const char **known = &w->operations[text];
+        if (!*known) *known = aorta_intern(&w->trees->names, aorta_operation_alike(aorta_trace_text(trace, text)));
+        if (count && path[count - 1].name == *known) continue;
+        path[count++] = (struct aorta_call_node){.name = *known};
     }
     uint32_t thread;
     int64_t at_ns;

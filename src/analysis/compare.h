@@ -11,7 +11,7 @@
 #include "analysis/analysis.h"
 #include "base/arena.h"
 #include "base/compare.h"
-#include "base/table.h"
+#include "base/intern.h"
 
 struct aorta_trace_compare_input {
     const char *path;  /* borrowed */
@@ -118,7 +118,8 @@ struct compare_samples {
     bool stepped;
     struct compare_samples_row *rows;
     size_t count, capacity;
-    struct aorta_table table; /* of rows, by section and name; while they are made */
+    struct aorta_keys keys; /* of rows: section and name; while they are made */
+    struct aorta_intern names;
 };
 
 void aorta_compare_samples_make(const struct aorta_trace_compare_input *inputs, size_t count, struct aorta_arena *arena,

@@ -3,7 +3,6 @@
 
 #include "analysis/breakdown.h"
 #include "base/sort.h"
-#include "base/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,34 +10,17 @@
 
 /* ---- rows by name ---- */
 
-struct row_key {
-    enum aorta_trace_section section;
-    const char *name;
-};
-
-static uint64_t hash_of_name(enum aorta_trace_section section, const char *name) {
-    return aorta_hash_bytes(name, strlen(name)) + section;
-}
-
-static uint64_t hash_of(const void *of, uint32_t number) {
-    const struct compare_samples *s = of;
-    return hash_of_name(s->rows[number].row.section, s->rows[number].row.name);
-}
-
-static bool is_row(const void *of, uint32_t number, const void *key) {
-    const struct compare_samples *s = of;
-    const struct row_key *wanted = key;
-    const struct aorta_trace_compare_row *row = &s->rows[number].row;
-    return row->section == wanted->section && strcmp(row->name, wanted->name) == 0;
+/* The row's place, or one behind all rows. */
+static uint32_t place_of(struct compare_samples *s, enum aorta_trace_section section, const char *name) {
+    const char *known = aorta_intern(&s->names, name);
+    s->arena->failed |= !known;
+    return aorta_keys_add(&s->keys, section, (int64_t)(intptr_t)known, 0, s->arena);
 }
 
 static struct compare_samples_row *find_row(struct compare_samples *s, enum aorta_trace_section section,
                                             const char *name) {
-    s->arena->failed |= !aorta_table_reserve(&s->table, s->count + 1, hash_of, s);
-    if (s->arena->failed) return NULL;
-    const struct row_key key = {section, name};
-    uint32_t *slot = aorta_table_slot(&s->table, hash_of_name(section, name), is_row, s, &key);
-    if (*slot) return &s->rows[*slot - 1];
+    const uint32_t place = place_of(s, section, name);
+    if (place < s->count) return &s->rows[place];
     struct compare_samples_row *rows = aorta_arena_grow(s->arena, s->rows, s->count, &s->capacity, sizeof *rows);
     const struct compare_samples_row row = {
         .row = {.section = section, .name = aorta_arena_strdup(s->arena, name)},
@@ -47,8 +29,7 @@ static struct compare_samples_row *find_row(struct compare_samples *s, enum aort
     if (s->arena->failed) return NULL;
     s->rows = rows;
     rows[s->count] = row;
-    *slot = (uint32_t)++s->count;
-    return &rows[s->count - 1];
+    return &rows[s->count++];
 }
 
 /* Numbers of rows begin with 1; 0: there is none. */
@@ -311,11 +292,12 @@ static void describe_subtrees(struct compare_samples *s, const struct aorta_call
     bool *differs = aorta_arena_alloc(&scratch, s->count);
     uint32_t *rows = aorta_arena_alloc(&scratch, trees->count * sizeof *rows); /* + 1; 0: none */
     size_t count = 0;
-    for (size_t node = 1; rows && s->table.slot_count && node < trees->count; node++) {
+    for (size_t node = 1; rows && node < trees->count; node++) {
         char name[512];
         const uint32_t common = aorta_call_trees_row(trees, (uint32_t)node);
-        const struct row_key key = {AORTA_SECTION_SUBTREE, aorta_call_trees_name(trees, common, name, sizeof name)};
-        rows[node] = *aorta_table_slot(&s->table, hash_of_name(key.section, key.name), is_row, s, &key);
+        const uint32_t place =
+            place_of(s, AORTA_SECTION_SUBTREE, aorta_call_trees_name(trees, common, name, sizeof name));
+        if (place < s->count) rows[node] = place + 1;
         if (rows[node] && common != node) differs[rows[node] - 1] = true;
     }
     for (size_t node = 1; rows && node < trees->count; node++)
@@ -348,6 +330,7 @@ void aorta_compare_samples_make(const struct aorta_trace_compare_input *inputs, 
     for (size_t i = 0; !arena->failed && i < count; i++) collect(samples, i, inputs[i].analysis, &trees);
     if (!arena->failed && trees.any) describe_subtrees(samples, &trees);
     aorta_call_trees_free(&trees);
-    aorta_table_free(&samples->table);
+    aorta_keys_free(&samples->keys);
+    aorta_intern_free(&samples->names);
     aorta_arena_end(&scratch, arena);
 }

@@ -158,8 +158,9 @@ static bool is_of_training(const char *kernel) {
     return aorta_has_any(kernel, parts) || aorta_kernel_is_of_optimizer(kernel);
 }
 
-bool aorta_rank_runs_kernel(const struct aorta_trace_rank *rank, bool (*is_such)(const char *name),
-                            struct aorta_arena *memory) {
+/* Whether work of the rank has such a name. Each name is asked for once, with `memory` for that. */
+static bool runs_kernel(const struct aorta_trace_rank *rank, bool (*is_such)(const char *name),
+                        struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
     bool *asked = aorta_arena_alloc(memory, aorta_trace_text_count(trace)), found = false;
     for (size_t i = 0; asked && i < rank->work_count && !found; i++) {
@@ -173,7 +174,7 @@ bool aorta_rank_runs_kernel(const struct aorta_trace_rank *rank, bool (*is_such)
 bool aorta_trace_trains(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
     struct aorta_arena scratch = {0};
     const bool training = aorta_phases_make(rank, &scratch).training ||
-                          (!has_operations(rank->trace) && aorta_rank_runs_kernel(rank, is_of_training, &scratch));
+                          (!has_operations(rank->trace) && runs_kernel(rank, is_of_training, &scratch));
     aorta_arena_end(&scratch, memory);
     return training;
 }
@@ -256,8 +257,8 @@ static bool is_range_of_optimizer(const char *name) {
 }
 
 bool aorta_program_optimizes(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
-    return rank->trains && (aorta_rank_runs_kernel(rank, is_kernel_of_optimizer, memory) ||
-                            any_range(rank->trace, is_range_of_optimizer, memory));
+    return rank->trains &&
+           (runs_kernel(rank, is_kernel_of_optimizer, memory) || any_range(rank->trace, is_range_of_optimizer, memory));
 }
 
 static bool is_range_of_sharding(const char *name) {
@@ -311,5 +312,5 @@ static bool asks_for_tokens(const struct aorta_trace *trace) {
 }
 
 bool aorta_program_decodes(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
-    return aorta_rank_runs_kernel(rank, is_kernel_of_decoding, memory) || asks_for_tokens(rank->trace);
+    return runs_kernel(rank, is_kernel_of_decoding, memory) || asks_for_tokens(rank->trace);
 }

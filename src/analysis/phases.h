@@ -35,10 +35,6 @@ const struct aorta_trace_operation *aorta_forward_of(const struct aorta_forwards
 bool aorta_forward_place(const struct aorta_forwards *forwards, const struct aorta_trace *trace,
                          const struct aorta_trace_work *work, uint32_t *thread, int64_t *at_ns);
 
-/* Whether work of the rank has such a name. Each name is asked for once, with `memory` for that. */
-bool aorta_rank_runs_kernel(const struct aorta_trace_rank *rank, bool (*is_such)(const char *name),
-                            struct aorta_arena *memory);
-
 /* ---- whether a program trains, and which process groups can reduce its gradients ---- */
 
 /* Whether the recording has a backward pass or an optimizer: by operations and ranges; where it has no operations, by

@@ -175,14 +175,6 @@ static struct aorta_shape shape_of(const struct run *runs, size_t count, double 
     return shape;
 }
 
-static void summarise_shape(const struct aorta_shape *shape, struct aorta_slowdown *slowdown, double *weight) {
-    if (isnan(shape->ratio)) return;
-    slowdown->shapes++;
-    slowdown->by_grid += shape->of.by_grid;
-    slowdown->ratio += shape->ratio * shape->beside_ns;
-    *weight += shape->beside_ns;
-}
-
 static const char *missing_reason(const struct aorta_slowdown *slowdown) {
     if (slowdown->samples_alone + slowdown->samples_beside == 0) return "no GEMM of known shape or grid was recorded";
     if (slowdown->samples_beside == 0) return "no GEMM ran beside a collective";
@@ -212,9 +204,12 @@ static void measure_shapes(const struct run *runs, size_t count, double *scratch
             whole += runs[i + same].beside != AORTA_BESIDE_NEITHER;
         }
         const struct aorta_shape shape = shape_of(runs + i, same, scratch, &loss);
-        if (whole) {
-            shapes->items[shapes->count] = shape;
-            summarise_shape(&shapes->items[shapes->count++], slowdown, &weight);
+        if (whole) shapes->items[shapes->count++] = shape;
+        if (whole && !isnan(shape.ratio)) {
+            slowdown->shapes++;
+            slowdown->by_grid += shape.of.by_grid;
+            slowdown->ratio += shape.ratio * shape.beside_ns;
+            weight += shape.beside_ns;
         }
         i += same;
     }

@@ -277,10 +277,6 @@ static size_t same_collective(const struct part *parts, size_t count) {
 
 /* ---- clocks ---- */
 
-static bool spans_meet(const struct aorta_profile *a, const struct aorta_profile *b) {
-    return a->start_ns < b->end_ns && b->start_ns < a->end_ns;
-}
-
 static size_t same_step(const struct aorta_iteration *by_step, size_t count) {
     size_t same = 1;
     while (same < count && by_step[same].step == by_step[0].step) same++;
@@ -288,8 +284,10 @@ static size_t same_step(const struct aorta_iteration *by_step, size_t count) {
 }
 
 static bool all_meet(const struct aorta_iteration *iterations, size_t count) {
-    for (size_t i = 1; i < count; i++)
-        if (!spans_meet(iterations[i].profile, iterations[i - 1].profile)) return false;
+    for (size_t i = 1; i < count; i++) {
+        const struct aorta_profile *a = iterations[i].profile, *b = iterations[i - 1].profile;
+        if (a->start_ns >= b->end_ns || b->start_ns >= a->end_ns) return false;
+    }
     return true;
 }
 

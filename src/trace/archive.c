@@ -552,17 +552,13 @@ static aorta_status read_heads(const char *path, struct heads *heads) {
     return NULL;
 }
 
-static bool is_archive(const struct heads *heads) {
-    return aorta_packing_of(heads->packed, heads->packed_length) == AORTA_PACKING_ARCHIVE ||
-           aorta_packing_of(heads->plain, heads->plain_length) == AORTA_PACKING_ARCHIVE;
-}
-
 static aorta_status unpack_file(struct aorta_unpacking *unpacking, const char *path, const char **place) {
     struct heads heads;
     const char *folder;
     *place = path;
     AORTA_TRY(read_heads(path, &heads));
-    const bool archive = is_archive(&heads);
+    const bool archive = aorta_packing_of(heads.packed, heads.packed_length) == AORTA_PACKING_ARCHIVE ||
+                         aorta_packing_of(heads.plain, heads.plain_length) == AORTA_PACKING_ARCHIVE;
     if (!archive && !(heads.plain_length && aorta_trace_needs_plain(heads.plain, heads.plain_length))) return NULL;
     AORTA_TRY(new_folder(unpacking, &folder));
     *place = folder;

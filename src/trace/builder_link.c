@@ -251,19 +251,16 @@ static void count_overlaps(struct aorta_trace_builder *builder) {
 
 /* ---- collectives ---- */
 
-/* The backend marks each collective itself ("nccl:_all_gather_base"). */
-static bool is_of_backend(const char *name) {
-    return aorta_begins(name, "nccl:") || aorta_trace_is_gloo_range(name);
-}
-
-/* Nests the annotations of the backend, or all other annotations. */
+/* Nests the annotations of the backend, which marks each collective itself ("nccl:_all_gather_base"), or all other
+ * ones. */
 static struct aorta_nest_range *nest_annotations(const struct aorta_trace *trace, const struct trace_rows *rows,
                                                  bool of_backend, size_t *count, struct aorta_arena *memory) {
     struct aorta_nest_range *nest = aorta_arena_raw(memory, rows->count * sizeof *nest);
     const struct aorta_trace_annotation *annotations = rows->items;
     *count = 0;
     for (size_t i = 0; nest && i < rows->count; i++) {
-        if (is_of_backend(aorta_trace_text(trace, annotations[i].name)) != of_backend) continue;
+        const char *name = aorta_trace_text(trace, annotations[i].name);
+        if ((aorta_begins(name, "nccl:") || aorta_trace_is_gloo_range(name)) != of_backend) continue;
         nest[(*count)++] = (struct aorta_nest_range){annotations[i].start_ns, annotations[i].end_ns,
                                                      annotations[i].thread, (uint32_t)i, 0};
     }

@@ -406,19 +406,9 @@ static const char *find_facts(const char *name, const char *end) {
     return first == name ? end : first;
 }
 
-/* Ranges of the program have no number of autograd, shapes or namespace. */
-static bool is_operation(const char *name, const char *facts, const struct aorta_operation *operation) {
-    return operation->sequence >= 0 || operation->dims.length > 2 || behind(name, facts, "::");
-}
-
-/* The request of a collective says nothing here, and hides the operation around it. */
-static bool is_request(const char *name, const char *facts) {
-    static const char request[] = "record_param_comms";
-    return (size_t)(facts - name) == sizeof request - 1 && !memcmp(name, request, sizeof request - 1);
-}
-
 void aorta_trace_builder_marked(struct aorta_trace_builder *builder, const char *name,
                                 struct aorta_trace_annotation range) {
+    static const char request[] = "record_param_comms";
     const char *end = name + strlen(name), *facts = find_facts(name, end);
     const char *sequence = behind(facts, end, ", seq = "), *sizes = behind(facts, end, ", sizes = ");
     const struct aorta_operation operation = {.name = name,
@@ -426,9 +416,11 @@ void aorta_trace_builder_marked(struct aorta_trace_builder *builder, const char 
                                               .dims = list_at(sizes, end),
                                               .sequence = sequence ? number_at(sequence, end) : -1,
                                               .gradient = behind(name, facts, "Backward") != NULL};
-    if (facts < end && is_request(name, facts)) return;
+    /* The request of a collective says nothing here, and hides the operation around it. */
+    if (facts < end && facts - name == sizeof request - 1 && aorta_begins(name, request)) return;
     range.name = aorta_trace_builder_text(builder, name, (size_t)(facts - name));
-    if (facts < end && is_operation(name, facts, &operation))
+    /* Ranges of the program have no number of autograd, shapes or namespace. */
+    if (facts < end && (operation.sequence >= 0 || operation.dims.length > 2 || behind(name, facts, "::")))
         aorta_trace_builder_operation(builder, &range, -1, &operation);
     else
         aorta_trace_builder_annotation(builder, &range);

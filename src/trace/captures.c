@@ -57,10 +57,6 @@ static struct capture make_capture(const struct aorta_trace *trace, const struct
 
 /* ---- launches ---- */
 
-static bool is_replayed(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    return work->graph && work->call != AORTA_TRACE_NONE && trace->calls[work->call].kind == AORTA_CALL_GRAPH_LAUNCH;
-}
-
 struct replays {
     struct graph_replay *items; /* in the order of their calls, as far as they are there */
     size_t count;
@@ -72,8 +68,11 @@ static struct replays find_replays(const struct aorta_trace *trace, struct aorta
     } *all = aorta_arena_raw(memory, trace->work_count * sizeof *all);
     struct replays replays = {0};
     size_t count = 0;
-    for (size_t i = 0; all && i < trace->work_count; i++)
-        if (is_replayed(trace, &trace->work[i])) all[count++] = (struct replayed){trace->work[i].call, (int64_t)i};
+    for (size_t i = 0; all && i < trace->work_count; i++) {
+        const uint32_t call = trace->work[i].call;
+        if (trace->work[i].graph && call != AORTA_TRACE_NONE && trace->calls[call].kind == AORTA_CALL_GRAPH_LAUNCH)
+            all[count++] = (struct replayed){call, (int64_t)i};
+    }
     aorta_sort_rows(all, count, sizeof *all, aorta_by_int64_pair);
     replays.items = aorta_arena_alloc(memory, count * sizeof *replays.items);
     uint32_t *work = aorta_arena_raw(memory, count * sizeof *work);

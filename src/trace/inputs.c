@@ -175,15 +175,6 @@ static void find_repeated(struct repeating *r) {
     }
 }
 
-static void take_out(struct repeating *r, struct aorta_trace_list *list, size_t from) {
-    list->count = from;
-    for (size_t i = 0; i < r->count; i++)
-        if (r->gone[i])
-            aorta_trace_free(r->items[i]);
-        else
-            list->items[list->count++] = r->items[i];
-}
-
 static void drop_repeated(struct aorta_trace_list *list, size_t from, struct aorta_arena *memory) {
     struct repeating r = {.items = list->items + from, .count = list->count - from};
     if (r.count < 3) return;
@@ -192,7 +183,12 @@ static void drop_repeated(struct aorta_trace_list *list, size_t from, struct aor
     r.gone = aorta_arena_alloc(memory, r.count * sizeof *r.gone);
     if (memory->failed) return;
     find_repeated(&r);
-    take_out(&r, list, from);
+    list->count = from;
+    for (size_t i = 0; i < r.count; i++)
+        if (r.gone[i])
+            aorta_trace_free(r.items[i]);
+        else
+            list->items[list->count++] = r.items[i];
 }
 
 /* ---- paths ---- */
@@ -219,12 +215,6 @@ static void add_path(struct paths *paths, const char *path) {
 
 static aorta_status add_folder(struct paths *paths, const char *folder, int depth);
 
-/* A name with a newline could print lines of its own. */
-static aorta_status cannot_show(const char *path) {
-    return AORTA_ERROR(AORTA_USAGE, "%s: the name holds control characters (here \"?\"); rename the file",
-                       aorta_shown(path).text);
-}
-
 static void skip(const struct paths *paths, const char *path, const char *why) {
     const char *slash = strrchr(path, '/');
     if (!paths->skipped) return;
@@ -242,7 +232,9 @@ static aorta_status add_entry(struct paths *paths, const char *path, int depth) 
         return NULL;
     }
     AORTA_TRY(aorta_trace_recognise(path, &trace));
-    if (trace && !aorta_is_printable(path, strlen(path), false)) return cannot_show(path);
+    if (trace && !aorta_is_printable(path, strlen(path), false)) /* a newline could print lines of its own */
+        return AORTA_ERROR(AORTA_USAGE, "%s: the name holds control characters (here \"?\"); rename the file",
+                           aorta_shown(path).text);
     if (trace) add_path(paths, path);
     return NULL;
 }

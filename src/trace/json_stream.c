@@ -250,12 +250,8 @@ aorta_status aorta_json_stream_member(struct aorta_json_stream *stream, struct a
     return NULL;
 }
 
-static inline bool ends_scalar(char c) {
-    return c == ',' || c == '}' || c == ']' || aorta_json_space(c);
-}
-
 static const char *skip_scalar(const char *at, const char *end) {
-    while (at < end && !ends_scalar(*at)) at++;
+    while (at < end && *at != ',' && *at != '}' && *at != ']' && !aorta_json_space(*at)) at++;
     return at < end ? at : NULL;
 }
 

@@ -287,13 +287,9 @@ static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static bool begins_word(const char *name, size_t at) {
-    return at == 0 || !is_letter(name[at - 1]);
-}
-
 static bool contains_word(const char *head, size_t length, const char *word) {
     for (const char *at = head; (at = memmem(at, length - (size_t)(at - head), word, strlen(word))); at++)
-        if (begins_word(head, (size_t)(at - head))) return true;
+        if (at == head || !is_letter(at[-1])) return true;
     return false;
 }
 

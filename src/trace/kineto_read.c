@@ -205,12 +205,6 @@ static enum category get_category(struct trace_kineto *kineto, const struct kine
     return CATEGORY_IGNORED;
 }
 
-/* Device work in two events, its begin and its end, is not what Kineto writes: counted, not read. */
-static void count_begin(struct trace_kineto *kineto, const struct kineto_event *event) {
-    if (is_letter(event->field[FIELD_PHASE], 'B') && get_category(kineto, event) <= CATEGORY_FILL)
-        bad_event(kineto, CATEGORY_KERNEL, event->offset);
-}
-
 /* The arguments of an event that was walked as a whole are there already, if they are wanted. */
 static aorta_status take_arguments(struct trace_kineto *kineto, struct kineto_event *event) {
     const struct aorta_json_value args = event->field[FIELD_ARGS];
@@ -255,7 +249,9 @@ static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *
     if (kineto->scratch.length) aorta_text_clear(&kineto->scratch);
     AORTA_TRY(aorta_trace_kineto_choose_rank(kineto, event));
     if (!is_letter(event->field[FIELD_PHASE], 'X')) {
-        count_begin(kineto, event);
+        /* Device work in two events, its begin and its end, is not what Kineto writes: counted, not read. */
+        if (is_letter(event->field[FIELD_PHASE], 'B') && get_category(kineto, event) <= CATEGORY_FILL)
+            bad_event(kineto, CATEGORY_KERNEL, event->offset);
         if (is_letter(event->field[FIELD_PHASE], 'i')) return read_instant(kineto, event);
         if (!is_letter(event->field[FIELD_PHASE], 'M')) return NULL;
         memset(event->argument, 0, sizeof event->argument);

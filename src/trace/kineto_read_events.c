@@ -93,6 +93,12 @@ static uint32_t splits_text(struct trace_kineto *kineto, struct aorta_json_value
     return aorta_trace_kineto_text(kineto, value);
 }
 
+/* A launch's number is a text or a number of the file; 0: it has none. */
+static uint64_t correlation_of(struct trace_kineto *kineto, const struct kineto_event *event) {
+    const int64_t correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
+    return correlation > 0 ? (uint64_t)correlation : 0;
+}
+
 static bool collective_facts(struct trace_kineto *kineto, const struct kineto_event *event,
                              struct aorta_trace_collective *collective) {
     const struct aorta_json_value *argument = event->argument;
@@ -184,13 +190,12 @@ void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kinet
     if (device < 0) device = aorta_trace_kineto_id(event->field[FIELD_PROCESS]);
     if (device < INT32_MIN || device > INT32_MAX) device = -1;
     int64_t stream = get_stream(kineto, event);
-    int64_t correlation = aorta_trace_kineto_int(kineto, argument[ARGUMENT_CORRELATION], offset);
     int64_t context = aorta_trace_kineto_int(kineto, argument[ARGUMENT_CONTEXT], offset), node;
     const struct aorta_trace_work work = {
         .start_ns = event->start_ns,
         .end_ns = event->end_ns,
         .bytes = aorta_trace_kineto_int(kineto, argument[ARGUMENT_BYTES], offset),
-        .correlation = correlation > 0 ? (uint64_t)correlation : 0,
+        .correlation = correlation_of(kineto, event),
         .name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
         .stream = aorta_trace_builder_stream(kineto->builder, device, context, stream),
         .queue = get_queue(kineto, event, device, stream),
@@ -223,11 +228,10 @@ void aorta_trace_kineto_add_mtia(struct trace_kineto *kineto, const struct kinet
 }
 
 void aorta_trace_kineto_add_call(struct trace_kineto *kineto, const struct kineto_event *event) {
-    int64_t correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
     const struct aorta_trace_call call = {
         .start_ns = event->start_ns,
         .end_ns = event->end_ns,
-        .correlation = correlation > 0 ? (uint64_t)correlation : 0,
+        .correlation = correlation_of(kineto, event),
         .name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
         .thread = get_thread(kineto, event),
     };
@@ -457,13 +461,6 @@ aorta_status aorta_trace_kineto_xla_thread(struct trace_kineto *kineto, int64_t 
     const int64_t stream = aorta_proto_number_after(text_of(name), "Stream #");
     if (!kineto->xla || process < 0 || thread < 0 || stream < 0 || !find(kineto->xla, process, -1)) return NULL;
     return add_place(kineto, (struct place){process, thread, stream});
-}
-
-/* A launch's number is a text or a number of the file; 0: it has none. */
-static uint64_t correlation_of(struct trace_kineto *kineto, const struct kineto_event *event) {
-    if (!event->argument[ARGUMENT_CORRELATION].length) return 0;
-    const int64_t correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
-    return correlation > 0 ? (uint64_t)correlation : 0;
 }
 
 static struct aorta_xla_event event_of(struct trace_kineto *kineto, const struct kineto_event *event) {

@@ -479,17 +479,13 @@ static void keep_work_only(struct aorta_trace *trace) {
     drop(&trace->frames, &trace->frame_count);
 }
 
-static aorta_status open_one(const char *path, const struct aorta_trace_options *options,
-                             struct aorta_trace_list *list) {
-    AORTA_TRY(aorta_trace_open(path, options, list));
-    for (size_t i = 0; options && options->to_align && i < list->count; i++)
+static aorta_status open_piece(void *user, size_t file) {
+    const struct many *many = user;
+    struct aorta_trace_list *list = &many->lists[file];
+    AORTA_TRY(aorta_trace_open(many->paths[file], many->options, list));
+    for (size_t i = 0; many->options && many->options->to_align && i < list->count; i++)
         if (list->items[i]->format == AORTA_TRACE_KINETO) keep_work_only(list->items[i]);
     return NULL;
-}
-
-static aorta_status open_piece(void *user, size_t file) {
-    struct many *many = user;
-    return open_one(many->paths[file], many->options, &many->lists[file]);
 }
 
 /* Files of one set (rocprofv3's CSV) come out of each of its files. */

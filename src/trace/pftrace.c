@@ -307,12 +307,6 @@ static void read_defaults(struct sequence *sequence, struct aorta_proto defaults
         sequence->track = track.value;
 }
 
-static void clear(struct sequence *sequence) {
-    for (int i = 0; i < TABLES; i++) sequence->tables[i].count = 0;
-    sequence->clock = BOOT_CLOCK;
-    sequence->track = 0;
-}
-
 /* A packet's parts stand in any order: what it defines is read before its event. */
 static aorta_status read_packet(struct pftrace *p, struct aorta_proto packet) {
     struct aorta_proto_field field, parts[PACKET_TRACK + 1] = {{0}};
@@ -322,7 +316,11 @@ static aorta_status read_packet(struct pftrace *p, struct aorta_proto packet) {
     if (packet.at != packet.end) return broken(p, packet.at, "a packet");
     struct sequence *sequence = sequence_of(p, parts[PACKET_SEQUENCE].value);
     if (!sequence) return NULL;
-    if (parts[PACKET_FLAGS].value & CLEARED) clear(sequence);
+    if (parts[PACKET_FLAGS].value & CLEARED) {
+        for (int i = 0; i < TABLES; i++) sequence->tables[i].count = 0;
+        sequence->clock = BOOT_CLOCK;
+        sequence->track = 0;
+    }
     if (parts[PACKET_INTERNED].bytes.at) read_interned(p, sequence, parts[PACKET_INTERNED].bytes);
     if (parts[PACKET_DEFAULTS].bytes.at) read_defaults(sequence, parts[PACKET_DEFAULTS].bytes);
     if (parts[PACKET_SNAPSHOT].bytes.at) read_snapshot(sequence, parts[PACKET_SNAPSHOT].bytes);

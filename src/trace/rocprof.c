@@ -497,14 +497,6 @@ static void add_device(const struct part *part) {
     if (part->agent.device >= 0) aorta_trace_builder_device(part->builder, &device);
 }
 
-static void add_head(const struct aorta_rocprof *rocprof, const struct part *first, int64_t bytes) {
-    struct aorta_trace *head = aorta_trace_builder_head(first->builder);
-    head->bytes_read = bytes;
-    head->events = rocprof->events;
-    head->warnings[AORTA_REASON_LOST_DISPATCHES].count = head->coverage.lost;
-    aorta_trace_warnings_add(head->warnings, rocprof->warnings);
-}
-
 static aorta_status create_parts(struct building *b) {
     const struct aorta_rocprof *rocprof = b->rocprof;
     const bool only = b->part_count == 1; /* else the process has several devices, and its rank is none of theirs */
@@ -532,7 +524,11 @@ static aorta_status fill(struct building *b, int64_t bytes) {
                            "get them; export fewer devices",
                            b->rocprof->path, b->part_count);
     for (size_t i = 0; i < b->part_count; i++) add_device(&b->parts[i]);
-    add_head(b->rocprof, &b->parts[0], bytes);
+    struct aorta_trace *head = aorta_trace_builder_head(b->parts[0].builder);
+    head->bytes_read = bytes;
+    head->events = b->rocprof->events;
+    head->warnings[AORTA_REASON_LOST_DISPATCHES].count = head->coverage.lost;
+    aorta_trace_warnings_add(head->warnings, b->rocprof->warnings);
     return NULL;
 }
 

@@ -261,14 +261,6 @@ static aorta_status read_call(struct spool_reader *reader, const void *record) {
     return NULL;
 }
 
-static void begin_range(struct spool_reader *reader, const struct aorta_spool_mark *mark) {
-    if (reader->mark_count == OPEN_MARKS) {
-        aorta_trace_builder_warn(reader->builder, AORTA_REASON_LOST, reader->offset);
-        return;
-    }
-    reader->marks[reader->mark_count++] = *mark;
-}
-
 /* Ranges mostly nest, so the one that ends stands near the end. */
 static void end_range(struct spool_reader *reader, const struct aorta_spool_mark *mark) {
     size_t i = reader->mark_count;
@@ -295,10 +287,12 @@ static aorta_status read_mark(struct spool_reader *reader, const void *record) {
     struct aorta_spool_mark mark;
     memcpy(&mark, record, sizeof mark);
     aorta_trace_builder_head(reader->builder)->events++;
-    if (mark.record.detail == 1)
-        begin_range(reader, &mark);
-    else
+    if (mark.record.detail != 1)
         end_range(reader, &mark);
+    else if (reader->mark_count < OPEN_MARKS)
+        reader->marks[reader->mark_count++] = mark;
+    else
+        aorta_trace_builder_warn(reader->builder, AORTA_REASON_LOST, reader->offset);
     return NULL;
 }
 

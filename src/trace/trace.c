@@ -337,16 +337,13 @@ static bool is_xla(const char *name) {
     return false;
 }
 
-/* Kernels of torch.compile: pointwise, reductions, persistent reductions, and templates of matrix products. */
-static bool is_compiled(const char *name) {
-    return aorta_begins(name, "triton_poi_fused") || aorta_begins(name, "triton_red_fused") ||
-           aorta_begins(name, "triton_per_fused") || aorta_begins(name, "triton_tem_fused");
-}
-
 static enum aorta_framework framework_of(const char *name) {
     if (is_xla(name)) return AORTA_FRAMEWORK_XLA;
     if (aorta_begins(name, "cupy_")) return AORTA_FRAMEWORK_CUPY;
-    if (is_compiled(name)) return AORTA_FRAMEWORK_COMPILED;
+    /* Pointwise, reductions, persistent reductions, and templates of matrix products. */
+    if (aorta_begins(name, "triton_poi_fused") || aorta_begins(name, "triton_red_fused") ||
+        aorta_begins(name, "triton_per_fused") || aorta_begins(name, "triton_tem_fused"))
+        return AORTA_FRAMEWORK_COMPILED;
     const bool torch = aorta_begins(name, "aten::") || aorta_begins(name, "c10d::") || aorta_begins(name, "gloo:") ||
                        strstr(name, "at::native") || strstr(name, "2at6native") || strstr(name, "torch/");
     return torch ? AORTA_FRAMEWORK_TORCH : AORTA_FRAMEWORK_OTHER;
