@@ -12,7 +12,7 @@ enum { CHUNK = 1 << 16, MOST_COLUMNS = 256, LONGEST_ROW = 1 << 24 };
 
 struct aorta_csv {
     struct aorta_source *source;
-    char *path;
+    const char *path;
     char chunk[CHUNK];
     size_t at, length; /* within the chunk */
     int64_t passed;    /* bytes of the chunks before */
@@ -139,11 +139,8 @@ aorta_status aorta_csv_next(struct aorta_csv *csv, bool *more) {
 
 aorta_status aorta_csv_open(const char *path, struct aorta_csv **out) {
     struct aorta_csv *csv = calloc(1, sizeof *csv);
-    if (csv) csv->path = strdup(path);
-    if (!csv || !csv->path) {
-        free(csv);
-        return AORTA_ERROR(AORTA_MEMORY, "%s: no memory to read it", path);
-    }
+    if (!csv) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory to read it", path);
+    csv->path = path;
     aorta_status status = aorta_source_open(path, &csv->source);
     bool more = false;
     if (!status) status = read_row(csv, &more);
@@ -165,7 +162,6 @@ void aorta_csv_close(struct aorta_csv *csv) {
     aorta_source_close(csv->source);
     aorta_text_free(&csv->row);
     aorta_text_free(&csv->names);
-    free(csv->path);
     free(csv);
 }
 

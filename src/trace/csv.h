@@ -13,7 +13,7 @@
 
 struct aorta_csv;
 
-/* AORTA_IO names path and reason. The file must begin with a row of names. */
+/* The path is borrowed. AORTA_IO names path and reason. The file must begin with a row of names. */
 AORTA_MUST_USE aorta_status aorta_csv_open(const char *path, struct aorta_csv **csv);
 void aorta_csv_close(struct aorta_csv *csv); /* NULL is fine */
 

@@ -11,7 +11,7 @@ static const size_t MAX_WINDOW = (size_t)128 << 20;
 
 struct aorta_json_stream {
     struct aorta_source *source;
-    char *name;
+    const char *name;
     char *window;
     size_t capacity;
     size_t at, end;        /* window[at … end) is not passed yet */
@@ -31,15 +31,14 @@ struct aorta_json_stream {
 
 static aorta_status make(struct aorta_source *source, const char *name, struct aorta_json_stream **stream) {
     struct aorta_json_stream *self = calloc(1, sizeof *self);
-    char *window = malloc(FIRST_WINDOW), *copy = strdup(name);
-    if (!self || !window || !copy) {
+    char *window = malloc(FIRST_WINDOW);
+    if (!self || !window) {
         free(self);
         free(window);
-        free(copy);
         aorta_source_close(source);
         return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", name);
     }
-    *self = (struct aorta_json_stream){.source = source, .name = copy, .window = window, .capacity = FIRST_WINDOW};
+    *self = (struct aorta_json_stream){.source = source, .name = name, .window = window, .capacity = FIRST_WINDOW};
     *stream = self;
     return NULL;
 }
@@ -63,7 +62,6 @@ void aorta_json_stream_close(struct aorta_json_stream *stream) {
     aorta_status_free(stream->deferred);
     free(stream->window);
     free(stream->ahead.window);
-    free(stream->name);
     free(stream);
 }
 

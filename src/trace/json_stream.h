@@ -20,7 +20,7 @@
 
 struct aorta_json_stream;
 
-/* From a file, plain or gzip (by content). AORTA_IO names path and reason. */
+/* From a file, plain or gzip (by content). The path is borrowed. AORTA_IO names path and reason. */
 AORTA_MUST_USE aorta_status aorta_json_stream_open(const char *path, struct aorta_json_stream **stream);
 /* From memory, handed over in pieces of at most `piece` bytes (0: at once); for tests. Borrowed. */
 AORTA_MUST_USE aorta_status aorta_json_stream_memory(const char *bytes, size_t length, size_t piece, const char *name,

@@ -39,7 +39,7 @@ struct rows {
 
 struct aorta_rocprof {
     enum aorta_trace_format format;
-    char *path;
+    const char *path;
     const struct aorta_trace_options *options;
     int64_t process;
     int32_t rank, world;
@@ -73,11 +73,8 @@ const struct aorta_rocprof_record aorta_rocprof_nothing = {
 aorta_status aorta_rocprof_create(enum aorta_trace_format format, const char *path,
                                   const struct aorta_trace_options *options, struct aorta_rocprof **rocprof) {
     struct aorta_rocprof *made = calloc(1, sizeof *made);
-    if (made) made->path = strdup(path);
-    if (!made || !made->path) {
-        free(made);
-        return AORTA_ERROR(AORTA_MEMORY, "%s: no memory to read it", path);
-    }
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory to read it", path);
+    made->path = path;
     made->format = format;
     made->options = options;
     made->process = -1;
@@ -93,7 +90,6 @@ void aorta_rocprof_destroy(struct aorta_rocprof *rocprof) {
     free(rocprof->agents.items);
     for (int i = 0; i < AORTA_ROCPROF_NAMED; i++) free(rocprof->names[i].items);
     aorta_intern_free(&rocprof->strings);
-    free(rocprof->path);
     free(rocprof);
 }
 

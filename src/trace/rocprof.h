@@ -16,6 +16,7 @@
 
 struct aorta_rocprof;
 
+/* The path is borrowed. */
 AORTA_MUST_USE aorta_status aorta_rocprof_create(enum aorta_trace_format format, const char *path,
                                                  const struct aorta_trace_options *options,
                                                  struct aorta_rocprof **rocprof);

@@ -176,7 +176,7 @@ enum { BLOCKS = 4, BLOCK_BYTES = 512 * 1024, FIRST_BYTES = 64 * 1024, PACKED_BYT
 
 struct gzip_source {
     struct aorta_source base;
-    char *path;
+    const char *path;
     int file;
     pthread_t thread;
 
@@ -319,7 +319,6 @@ static void release(struct gzip_source *self) {
     pthread_mutex_destroy(&self->mutex);
     for (int i = 0; i < BLOCKS; i++) free(self->blocks[i].bytes);
     free(self->packed);
-    free(self->path);
     close(self->file);
     free(self);
 }
@@ -336,12 +335,11 @@ static void gzip_close(struct aorta_source *source) {
 
 static const struct aorta_source_kind gzip_kind = {gzip_read, gzip_close};
 
-static bool prepare(struct gzip_source *self, const char *path) {
+static bool prepare(struct gzip_source *self) {
     bool complete = true;
     for (int i = 0; i < BLOCKS; i++) complete &= (self->blocks[i].bytes = malloc(BLOCK_BYTES)) != NULL;
     self->packed = malloc(PACKED_BYTES);
-    self->path = strdup(path);
-    return complete && self->packed && self->path && gunzip_begin(&self->inflate);
+    return complete && self->packed && gunzip_begin(&self->inflate);
 }
 
 static aorta_status open_gzip(const char *path, int file, struct aorta_source **source) {
@@ -351,10 +349,11 @@ static aorta_status open_gzip(const char *path, int file, struct aorta_source **
         return AORTA_ERROR(AORTA_MEMORY, "no memory to unpack %s", path);
     }
     self->base.kind = &gzip_kind;
+    self->path = path;
     self->file = file;
     pthread_mutex_init(&self->mutex, NULL);
     pthread_cond_init(&self->changed, NULL);
-    if (!prepare(self, path)) {
+    if (!prepare(self)) {
         release(self);
         return AORTA_ERROR(AORTA_MEMORY, "no memory to unpack %s", path);
     }
@@ -372,7 +371,7 @@ static aorta_status open_gzip(const char *path, int file, struct aorta_source **
 struct file_source {
     struct aorta_source base;
     struct aorta_archive *archive; /* NULL: plain */
-    char *path;
+    const char *path;
     int file;
 };
 
@@ -392,7 +391,6 @@ static void file_close(struct aorta_source *source) {
     struct file_source *self = (struct file_source *)source;
     aorta_archive_close(self->archive);
     close(self->file);
-    free(self->path);
     free(self);
 }
 
@@ -407,14 +405,11 @@ static aorta_status open_stream(struct file_source *self) {
 
 static aorta_status open_file(const char *path, int file, bool packed, struct aorta_source **source) {
     struct file_source *self = calloc(1, sizeof *self);
-    char *copy = strdup(path);
-    if (!self || !copy) {
-        free(self);
-        free(copy);
+    if (!self) {
         close(file);
         return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", path);
     }
-    *self = (struct file_source){.base = {.kind = packed ? &stream_kind : &plain_kind}, .path = copy, .file = file};
+    *self = (struct file_source){.base = {.kind = packed ? &stream_kind : &plain_kind}, .path = path, .file = file};
     aorta_status status = packed ? open_stream(self) : NULL;
     if (status)
         file_close(&self->base);

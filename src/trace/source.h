@@ -26,7 +26,7 @@ bool aorta_packing_is_archive_name(const char *path);
 struct aorta_source;
 
 /* Packed files are recognised by content; gzip may have several members in sequence. The mark that editors put before
- * UTF-8 is skipped. AORTA_IO names path and reason; AORTA_UNSUPPORTED: archive.h. */
+ * UTF-8 is skipped. The path is borrowed. AORTA_IO names path and reason; AORTA_UNSUPPORTED: archive.h. */
 AORTA_MUST_USE aorta_status aorta_source_open(const char *path, struct aorta_source **source);
 /* Borrowed memory, handed over in pieces of at most `piece` bytes (0: as asked for). */
 AORTA_MUST_USE aorta_status aorta_source_memory(const char *bytes, size_t length, size_t piece,
