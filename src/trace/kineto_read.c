@@ -123,11 +123,10 @@ static void free_spans(struct kineto_spans *spans);
 
 void aorta_trace_kineto_destroy(struct trace_kineto *kineto) {
     if (!kineto) return;
-    aorta_trace_kineto_ranks_free(kineto);
+    for (size_t i = 0; i < kineto->rank_count; i++) aorta_trace_builder_destroy(kineto->ranks[i].builder);
     aorta_text_free(&kineto->scratch);
-    aorta_trace_kineto_xla_free(kineto->xla);
     free_spans(kineto->spans);
-    aorta_trace_kineto_mixed_free(kineto->mixed);
+    aorta_arena_free(&kineto->memory);
     free(kineto);
 }
 

@@ -1,11 +1,10 @@
 /* What an event becomes in the recording, by its category. */
-#include "base/array.h"
+#include "base/arena.h"
 #include "trace/execution_trace.h"
 #include "trace/kineto_read_internal.h"
 #include "trace/xplane.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- arguments ---- */
@@ -31,27 +30,22 @@ int32_t aorta_trace_kineto_small(struct trace_kineto *kineto, struct aorta_json_
     return number >= 0 && number <= INT32_MAX ? (int32_t)number : -1;
 }
 
-/* Ranks stand in a list, or in a text that looks like one; long ones are cut ("[0, 1, ..., 63]") and so not known. */
-static bool get_ranks(struct trace_kineto *kineto, struct aorta_json_value value, int32_t **ranks, size_t *count) {
+/* Ranks stand in a list, or in a text that looks like one; long ones are cut ("[0, 1, ..., 63]"). NULL: not
+ * known. */
+static const int32_t *get_ranks(struct aorta_json_value value, size_t *count, struct aorta_arena *memory) {
     if (aorta_json_is_string(value)) value = (struct aorta_json_value){value.text + 1, value.length - 2};
     struct aorta_json_cursor cursor = aorta_json_elements(value);
     struct aorta_json_value element;
     size_t capacity = 0;
-    *ranks = NULL;
-    *count = 0;
+    int32_t *ranks = NULL;
     while (aorta_json_next_element(&cursor, &element)) {
         int64_t rank;
         if (!aorta_json_get_int(element, &rank) || rank < 0 || rank > INT32_MAX) break;
-        if (!aorta_array_fit(ranks, &capacity, *count + 1, sizeof **ranks)) {
-            aorta_trace_builder_fail(kineto->builder);
-            break;
-        }
-        (*ranks)[(*count)++] = (int32_t)rank;
+        ranks = aorta_arena_grow(memory, ranks, *count, &capacity, sizeof *ranks);
+        if (!ranks) break;
+        ranks[(*count)++] = (int32_t)rank;
     }
-    if (*count && aorta_json_well_formed(&cursor)) return true;
-    free(*ranks);
-    *ranks = NULL;
-    return false;
+    return aorta_json_well_formed(&cursor) ? ranks : NULL;
 }
 
 static uint32_t get_group(struct trace_kineto *kineto, const struct kineto_event *event, int32_t size) {
@@ -60,11 +54,12 @@ static uint32_t get_group(struct trace_kineto *kineto, const struct kineto_event
     uint32_t name = aorta_trace_kineto_text(kineto, argument[ARGUMENT_GROUP_NAME]);
     uint32_t description = aorta_trace_kineto_text(kineto, argument[ARGUMENT_GROUP_DESCRIPTION]);
     if (name == AORTA_TRACE_NONE && description == AORTA_TRACE_NONE && !list.length) return AORTA_TRACE_NONE;
-    int32_t *ranks = NULL;
+    struct aorta_arena memory = {0};
     size_t count = 0;
-    if (list.length) (void)get_ranks(kineto, list, &ranks, &count);
+    const int32_t *ranks = list.length ? get_ranks(list, &count, &memory) : NULL;
     uint32_t group = aorta_trace_builder_group(kineto->builder, name, description, size, ranks, count);
-    free(ranks);
+    if (memory.failed) aorta_trace_builder_fail(kineto->builder);
+    aorta_arena_free(&memory);
     return group;
 }
 
@@ -420,11 +415,6 @@ struct kineto_xla {
     size_t count, capacity;
 };
 
-void aorta_trace_kineto_xla_free(struct kineto_xla *xla) {
-    if (xla) free(xla->places);
-    free(xla);
-}
-
 static const struct place *find(const struct kineto_xla *xla, int64_t process, int64_t thread) {
     for (size_t i = 0; i < xla->count; i++)
         if (xla->places[i].process == process && xla->places[i].thread == thread) return &xla->places[i];
@@ -432,11 +422,13 @@ static const struct place *find(const struct kineto_xla *xla, int64_t process, i
 }
 
 static aorta_status add_place(struct trace_kineto *kineto, struct place place) {
-    if (!kineto->xla) kineto->xla = calloc(1, sizeof *kineto->xla);
+    if (!kineto->xla) kineto->xla = aorta_arena_alloc(&kineto->memory, sizeof *kineto->xla);
     struct kineto_xla *xla = kineto->xla;
-    if (!xla || !aorta_array_fit(&xla->places, &xla->capacity, xla->count + 1, sizeof *xla->places))
-        return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", aorta_json_stream_name(kineto->stream));
-    xla->places[xla->count++] = place;
+    struct place *places =
+        xla ? aorta_arena_grow(&kineto->memory, xla->places, xla->count, &xla->capacity, sizeof place) : NULL;
+    AORTA_TRY(aorta_arena_check(&kineto->memory, "the places of a trace"));
+    xla->places = places;
+    places[xla->count++] = place;
     return NULL;
 }
 

@@ -2,6 +2,7 @@
 #ifndef AORTA_TRACE_KINETO_READ_INTERNAL_H
 #define AORTA_TRACE_KINETO_READ_INTERNAL_H
 
+#include "base/arena.h"
 #include "trace/kineto_read.h"
 
 /* Finds which of the keys a text is; fast, for inner loops. */
@@ -50,7 +51,7 @@ struct kineto_event {
 
 /* One rank of a merged file. */
 struct kineto_rank {
-    char *label;                         /* owned: "[TP03]", "rank 3" */
+    const char *label;                   /* "[TP03]", "rank 3" */
     struct aorta_trace_builder *builder; /* owned until it is taken */
     bool own;                            /* of our own merge, which says what the rank's devices are */
 };
@@ -68,6 +69,7 @@ struct trace_kineto {
     struct kineto_process *processes; /* … that have numbers of their own there */
     size_t process_count, process_capacity;
     const struct aorta_trace_options *options;
+    struct aorta_arena memory; /* of ranks, processes, places */
     struct aorta_text scratch; /* texts with escapes, until the next event */
     struct keys fields, arguments, categories;
     struct kineto_xla *xla;     /* NULL: no process of XLA's profiler was named */
@@ -100,13 +102,11 @@ size_t aorta_trace_kineto_label(struct aorta_json_value process);
 /* `rank`: what the event's argument of that name says. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_t process,
                                                             const char *name, struct aorta_json_value rank);
-void aorta_trace_kineto_ranks_free(struct trace_kineto *kineto);
 
 /* kineto_read_ranks.c, where kineto->mixed. */
 /* Sets the builder of an event with a duration, whose arguments are filled. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_place(struct trace_kineto *kineto, const struct kineto_event *event,
                                                      bool of_device);
-void aorta_trace_kineto_mixed_free(struct kineto_mixed *mixed); /* NULL is fine */
 
 /* kineto_read_events.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
 uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value);
@@ -120,6 +120,5 @@ AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *
 AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_thread(struct trace_kineto *kineto, int64_t process, int64_t thread,
                                                           struct aorta_json_value name);
 void aorta_trace_kineto_xla_event(struct trace_kineto *kineto, const struct kineto_event *event);
-void aorta_trace_kineto_xla_free(struct kineto_xla *xla); /* NULL is fine */
 
 #endif

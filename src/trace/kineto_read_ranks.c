@@ -4,7 +4,6 @@
  * - by the argument `rank` of the events that name its processes (TraceLens).
  * And what a file says beside its events. */
 #include "base/arena.h"
-#include "base/array.h"
 #include "base/sort.h"
 #include "trace/kineto_read_internal.h"
 
@@ -20,15 +19,6 @@ struct aorta_trace_builder *aorta_trace_kineto_take_rank(struct trace_kineto *ki
     struct aorta_trace_builder *builder = kineto->ranks[rank].builder;
     kineto->ranks[rank].builder = NULL;
     return builder;
-}
-
-void aorta_trace_kineto_ranks_free(struct trace_kineto *kineto) {
-    for (size_t i = 0; i < kineto->rank_count; i++) {
-        aorta_trace_builder_destroy(kineto->ranks[i].builder);
-        free(kineto->ranks[i].label);
-    }
-    free(kineto->ranks);
-    free(kineto->processes);
 }
 
 static size_t rank_of(const struct trace_kineto *kineto, int64_t process) {
@@ -47,25 +37,25 @@ static aorta_status find_rank(struct trace_kineto *kineto, const char *label, si
         const char *known = kineto->ranks[*rank].label;
         if (strlen(known) == length && !memcmp(known, label, length)) return NULL;
     }
-    AORTA_TRY(aorta_array_reserve(&kineto->ranks, &kineto->rank_capacity, kineto->rank_count + 1, sizeof *kineto->ranks,
-                                  "ranks of a merged trace"));
-    struct kineto_rank made = {.label = strndup(label, length)};
-    if (!made.label) return AORTA_ERROR(AORTA_MEMORY, "no memory for the ranks of a merged trace");
-    aorta_status status = aorta_trace_builder_create(AORTA_TRACE_KINETO, aorta_json_stream_name(kineto->stream),
-                                                     kineto->options, &made.builder);
-    if (status)
-        free(made.label);
-    else
-        kineto->ranks[kineto->rank_count++] = made;
-    return status;
+    struct kineto_rank *ranks =
+        aorta_arena_grow(&kineto->memory, kineto->ranks, kineto->rank_count, &kineto->rank_capacity, sizeof *ranks);
+    struct kineto_rank made = {.label = aorta_arena_printf(&kineto->memory, "%.*s", (int)length, label)};
+    AORTA_TRY(aorta_arena_check(&kineto->memory, "the ranks of a merged trace"));
+    kineto->ranks = ranks;
+    AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_KINETO, aorta_json_stream_name(kineto->stream), kineto->options,
+                                         &made.builder));
+    ranks[kineto->rank_count++] = made;
+    return NULL;
 }
 
 /* ---- by processes ---- */
 
 static aorta_status add_process(struct trace_kineto *kineto, struct kineto_process process) {
-    AORTA_TRY(aorta_array_reserve(&kineto->processes, &kineto->process_capacity, kineto->process_count + 1,
-                                  sizeof process, "processes of a merged trace"));
-    kineto->processes[kineto->process_count++] = process;
+    struct kineto_process *processes = aorta_arena_grow(&kineto->memory, kineto->processes, kineto->process_count,
+                                                        &kineto->process_capacity, sizeof process);
+    AORTA_TRY(aorta_arena_check(&kineto->memory, "the processes of a merged trace"));
+    kineto->processes = processes;
+    processes[kineto->process_count++] = process;
     return NULL;
 }
 
@@ -207,13 +197,7 @@ struct kineto_mixed {
     struct numbered *numbered;
     struct owner *owners;
     size_t count, owner_count;
-    struct aorta_arena memory;
 };
-
-void aorta_trace_kineto_mixed_free(struct kineto_mixed *mixed) {
-    if (mixed) aorta_arena_free(&mixed->memory);
-    free(mixed);
-}
 
 /* ---- by launches ---- */
 
@@ -270,12 +254,12 @@ static void take_numbers(const struct trace_kineto *kineto, const struct aorta_t
 }
 
 /* From the end: the first launches may not be in the recording. */
-static void take_launches(const struct trace_kineto *kineto, const struct aorta_trace *whole) {
+static void take_launches(struct trace_kineto *kineto, const struct aorta_trace *whole) {
     struct kineto_mixed *mixed = kineto->mixed;
     const size_t most = whole->call_count + whole->work_count;
-    mixed->numbered = aorta_arena_alloc(&mixed->memory, most * sizeof *mixed->numbered);
-    mixed->owners = aorta_arena_alloc(&mixed->memory, whole->stream_count * sizeof *mixed->owners);
-    if (mixed->memory.failed) return;
+    mixed->numbered = aorta_arena_alloc(&kineto->memory, most * sizeof *mixed->numbered);
+    mixed->owners = aorta_arena_alloc(&kineto->memory, whole->stream_count * sizeof *mixed->owners);
+    if (kineto->memory.failed) return;
     take_numbers(kineto, whole);
     for (size_t i = whole->work_count; i-- > 0;) {
         const struct aorta_trace_work *work = &whole->work[i];
@@ -337,7 +321,7 @@ aorta_status aorta_trace_kineto_place(struct trace_kineto *kineto, const struct 
 
 /* Processes whose threads launch; where the place decides, a rank is made when its section begins. */
 static aorta_status add_processes(struct trace_kineto *kineto, const struct aorta_trace *whole) {
-    const bool *launching = aorta_trace_launching_threads(whole, &kineto->mixed->memory);
+    const bool *launching = aorta_trace_launching_threads(whole, &kineto->memory);
     for (size_t i = 0; launching && i < whole->thread_count; i++) {
         struct kineto_process added = {.process = whole->threads[i].process, .rank = LATER};
         char label[32];
@@ -351,12 +335,12 @@ static aorta_status add_processes(struct trace_kineto *kineto, const struct aort
 
 aorta_status aorta_trace_kineto_separate(struct trace_kineto *kineto, const struct aorta_trace *whole, bool by_place) {
     kineto->by_place = by_place;
-    kineto->mixed = calloc(1, sizeof *kineto->mixed);
-    if (!kineto->mixed) return AORTA_ERROR(AORTA_MEMORY, "no memory to separate the ranks of a trace");
+    kineto->mixed = aorta_arena_alloc(&kineto->memory, sizeof *kineto->mixed);
+    AORTA_TRY(aorta_arena_check(&kineto->memory, "the ranks of a merged trace"));
     if (whole->processes > MOST_RANKS) return NULL;
     AORTA_TRY(add_processes(kineto, whole));
     if (!by_place) take_launches(kineto, whole);
-    return aorta_arena_check(&kineto->mixed->memory, "the launches of a merged trace");
+    return aorta_arena_check(&kineto->memory, "the launches of a merged trace");
 }
 
 aorta_status aorta_trace_kineto_count_processes(const struct trace_kineto *kineto, struct aorta_trace *trace) {
