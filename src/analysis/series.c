@@ -11,8 +11,7 @@ enum { FULL_QUEUE = 1024 };
 
 /* From a launch to the start of its first work. */
 struct waiting {
-    int64_t from_ns, to_ns;
-    uint32_t stream;
+    int64_t stream, to_ns, from_ns;
 };
 
 struct making {
@@ -98,15 +97,9 @@ static struct waiting *gather(const struct aorta_trace_rank *rank, size_t *count
         const int64_t from_ns = trace->calls[work->call].start_ns;
         seen[work->call] = true;
         waiting[(*count)++] =
-            (struct waiting){from_ns < work->start_ns ? from_ns : work->start_ns, work->start_ns, work->stream};
+            (struct waiting){work->stream, work->start_ns, from_ns < work->start_ns ? from_ns : work->start_ns};
     }
     return waiting;
-}
-
-static int by_stream(const void *left, const void *right) {
-    const struct waiting *a = left, *b = right;
-    if (a->stream != b->stream) return a->stream < b->stream ? -1 : 1;
-    return aorta_order_int64(a->to_ns, b->to_ns);
 }
 
 static void sort_starts(struct making *making, const struct waiting *waiting, size_t count) {
@@ -166,7 +159,7 @@ static void measure_queue(struct making *making) {
 /* waiting[0 … count): those of one stream. Uses their from_ns up. */
 static struct aorta_series_stream stream_of(struct making *making, struct waiting *waiting, size_t count) {
     const int64_t first_ns = making->rank->figures.start_ns, span_ns = making->rank->figures.span_ns;
-    struct aorta_series_stream stream = {.stream = waiting->stream};
+    struct aorta_series_stream stream = {.stream = (uint32_t)waiting->stream};
     int64_t before_ns = INT64_MIN;
     size_t launched = 0, length = 0;
     double sum_ns = 0;
@@ -197,10 +190,10 @@ static int most_first(const void *left, const void *right) {
 
 static void measure_streams(struct making *making, struct aorta_arena *arena) {
     struct aorta_series *series = making->series;
-    if (making->count) qsort(making->waiting, making->count, sizeof *making->waiting, by_stream);
+    if (making->count) qsort(making->waiting, making->count, sizeof *making->waiting, aorta_by_int64_pair);
     series->streams = aorta_arena_alloc(arena, making->rank->trace->stream_count * sizeof *series->streams);
     for (size_t first = 0, end; series->streams && first < making->count; first = end) {
-        const uint32_t stream = making->waiting[first].stream;
+        const int64_t stream = making->waiting[first].stream;
         for (end = first; end < making->count && making->waiting[end].stream == stream;) end++;
         if (stream != AORTA_TRACE_NONE)
             series->streams[series->stream_count++] = stream_of(making, making->waiting + first, end - first);

@@ -253,13 +253,13 @@ static void count_overlaps(struct aorta_trace_builder *builder) {
 
 /* Nests the annotations of the backend, which marks each collective itself ("nccl:_all_gather_base"), or all other
  * ones. */
-static struct aorta_nest_range *nest_annotations(const struct aorta_trace *trace, const struct trace_rows *rows,
-                                                 bool of_backend, size_t *count, struct aorta_arena *memory) {
-    struct aorta_nest_range *nest = aorta_arena_raw(memory, rows->count * sizeof *nest);
-    const struct aorta_trace_annotation *annotations = rows->items;
+static struct aorta_nest_range *nest_annotations(const struct aorta_trace_builder *builder, bool of_backend,
+                                                 size_t *count, struct aorta_arena *memory) {
+    struct aorta_nest_range *nest = aorta_arena_raw(memory, builder->annotations.count * sizeof *nest);
+    const struct aorta_trace_annotation *annotations = builder->annotations.items;
     *count = 0;
-    for (size_t i = 0; nest && i < rows->count; i++) {
-        const char *name = aorta_trace_text(trace, annotations[i].name);
+    for (size_t i = 0; nest && i < builder->annotations.count; i++) {
+        const char *name = aorta_trace_text(builder->trace, annotations[i].name);
         if ((aorta_begins(name, "nccl:") || aorta_trace_is_gloo_range(name)) != of_backend) continue;
         nest[(*count)++] = (struct aorta_nest_range){annotations[i].start_ns, annotations[i].end_ns,
                                                      annotations[i].thread, (uint32_t)i, 0};
@@ -353,9 +353,8 @@ static void link_collectives(struct aorta_trace_builder *builder) {
     struct trace_surroundings around = {.requests =
                                             aorta_nest_of(builder->requests.items, builder->requests.count, &scratch)};
     struct trace_rows *const both[] = {&builder->pending, &builder->captured};
-    around.annotations =
-        nest_annotations(builder->trace, &builder->annotations, false, &around.annotation_count, &scratch);
-    around.backend = nest_annotations(builder->trace, &builder->annotations, true, &around.backend_count, &scratch);
+    around.annotations = nest_annotations(builder, false, &around.annotation_count, &scratch);
+    around.backend = nest_annotations(builder, true, &around.backend_count, &scratch);
     builder->memory.failed |= !around.requests || !around.annotations || !around.backend;
     if (!builder->memory.failed) aorta_trace_take_copies(builder, &around);
     for (size_t k = 0; k < 2; k++)
@@ -524,7 +523,6 @@ static void map_all(struct appending *a) {
     map_inputs(a);
     map_shapes(a);
     a->shift[SHIFT_COLLECTIVES] = (uint32_t)whole->collectives.count;
-    a->shift[SHIFT_REQUESTS] = (uint32_t)whole->request_facts.count;
     a->shift[SHIFT_REQUESTS] = (uint32_t)whole->request_facts.count;
     a->shift[SHIFT_RUNS] = (uint32_t)whole->runs.count;
 }

@@ -17,7 +17,7 @@ struct node {
 };
 
 struct file {
-    char *name;
+    const char *name;
     int64_t process; /* -1: not known */
     atomic_size_t used;
 };
@@ -26,7 +26,7 @@ struct aorta_execution_traces {
     struct aorta_arena arena;
     struct node *nodes;
     size_t count, capacity;
-    struct file **files;
+    struct file *files;
     size_t file_count, file_capacity;
     struct aorta_table table;
     struct aorta_text text; /* of a list, while it is made */
@@ -152,7 +152,7 @@ static bool is_node(const void *of, uint32_t number, const void *key) {
     const struct aorta_execution_traces *traces = of;
     const struct wanted *wanted = key;
     const struct node *node = &traces->nodes[number];
-    return node->number == wanted->number && traces->files[node->file]->process == wanted->process;
+    return node->number == wanted->number && traces->files[node->file].process == wanted->process;
 }
 
 /* The file's process is known only at its end: then its nodes, from `first` on, are found. If several nodes have a
@@ -161,7 +161,7 @@ static bool index_nodes(struct aorta_execution_traces *traces, size_t first) {
     if (!aorta_table_reserve(&traces->table, traces->count, hash_of_node, traces)) return false;
     for (size_t i = first; i < traces->count; i++) {
         const struct node *node = &traces->nodes[i];
-        const struct wanted key = {traces->files[node->file]->process, node->number};
+        const struct wanted key = {traces->files[node->file].process, node->number};
         uint32_t *slot = aorta_table_slot(&traces->table, hash_of_node(traces, (uint32_t)i), is_node, traces, &key);
         if (!*slot) *slot = (uint32_t)i + 1;
     }
@@ -205,7 +205,7 @@ static aorta_status read_nodes(struct aorta_execution_traces *traces, struct aor
 }
 
 static aorta_status read_file(struct aorta_execution_traces *traces, struct aorta_json_stream *stream) {
-    struct file *file = traces->files[traces->file_count - 1];
+    struct file *file = &traces->files[traces->file_count - 1];
     struct aorta_json_value key, value;
     bool more;
     AORTA_TRY(aorta_json_stream_enter(stream, '{'));
@@ -224,18 +224,9 @@ static aorta_status read_file(struct aorta_execution_traces *traces, struct aort
 }
 
 static bool add_file(struct aorta_execution_traces *traces, const char *name) {
-    struct file *file = calloc(1, sizeof *file);
-    char *copy = strdup(name);
-    if (!file || !copy ||
-        !aorta_array_fit(&traces->files, &traces->file_capacity, traces->file_count + 1, sizeof *traces->files)) {
-        free(file);
-        free(copy);
-        return false;
-    }
-    file->name = copy;
-    file->process = -1;
-    traces->files[traces->file_count++] = file;
-    return true;
+    const struct file file = {.name = aorta_arena_strdup(&traces->arena, name), .process = -1};
+    return file.name &&
+           aorta_array_append(&traces->files, &traces->file_capacity, &traces->file_count, &file, sizeof file);
 }
 
 aorta_status aorta_execution_traces_add(struct aorta_execution_traces **traces, struct aorta_json_stream *stream) {
@@ -247,10 +238,6 @@ aorta_status aorta_execution_traces_add(struct aorta_execution_traces **traces, 
 }
 
 void aorta_execution_traces_free(struct aorta_execution_traces *traces) {
-    for (size_t i = 0; i < traces->file_count; i++) {
-        free(traces->files[i]->name);
-        free(traces->files[i]);
-    }
     free(traces->files);
     free(traces->nodes);
     aorta_table_free(&traces->table);
@@ -274,7 +261,7 @@ void aorta_execution_traces_find(struct aorta_execution_traces *traces, int64_t 
     if (!node || strlen(node->name) != operation->name_length ||
         memcmp(node->name, operation->name, operation->name_length) != 0)
         return;
-    atomic_fetch_add(&traces->files[node->file]->used, 1);
+    atomic_fetch_add(&traces->files[node->file].used, 1);
     operation->dims = node->dims;
     operation->types = node->types;
     operation->values = node->values;
@@ -283,6 +270,6 @@ void aorta_execution_traces_find(struct aorta_execution_traces *traces, int64_t 
 
 void aorta_execution_traces_note_unused(const struct aorta_execution_traces *traces, struct aorta_trace *trace) {
     for (size_t i = 0; i < traces->file_count; i++)
-        if (!atomic_load(&traces->files[i]->used))
-            aorta_trace_warn_of_file(trace, AORTA_REASON_NO_PARTNER, traces->files[i]->name);
+        if (!atomic_load(&traces->files[i].used))
+            aorta_trace_warn_of_file(trace, AORTA_REASON_NO_PARTNER, traces->files[i].name);
 }

@@ -580,7 +580,7 @@ static aorta_status finish(struct nsys *nsys, struct aorta_trace_list *list) {
 static aorta_status read_all(struct nsys *nsys, struct aorta_trace_list *list) {
     AORTA_TRY(find_targets(nsys));
     AORTA_TRY(check_targets(nsys));
-    AORTA_TRY(aorta_sqlite_read_texts(nsys->file, "StringIds", "", "id", "value", &nsys->texts));
+    AORTA_TRY(aorta_sqlite_read_texts(nsys->file, "StringIds", "", "value", &nsys->texts));
     AORTA_TRY(create_builders(nsys));
     AORTA_TRY(fill(nsys));
     return finish(nsys, list);

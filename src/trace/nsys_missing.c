@@ -43,7 +43,7 @@ static void take_diagnostic(void *context, sqlite3_stmt *row) {
 
 static aorta_status look(struct aorta_sqlite *file, struct missing *missing) {
     static const char *const name[] = {"nameId"}, *const diagnostic[] = {"severity", "source", "text"};
-    AORTA_TRY(aorta_sqlite_read_texts(file, "StringIds", "", "id", "value", &missing->texts));
+    AORTA_TRY(aorta_sqlite_read_texts(file, "StringIds", "", "value", &missing->texts));
     AORTA_TRY(aorta_sqlite_each(file, "CUPTI_ACTIVITY_KIND_RUNTIME", "", name, 1, count_call, missing));
     return aorta_sqlite_each(file, "DIAGNOSTIC_EVENT", "", diagnostic, 3, take_diagnostic, missing);
 }

@@ -181,8 +181,8 @@ static int add_fields(const char **columns, int count) {
 static aorta_status read_references(struct database *db) {
     static const char *const event[] = {"id", "stack_id", "category_id", "extdata"};
     const char *track[1 + AORTA_ROCPROF_FIELDS] = {"id"};
-    AORTA_TRY(aorta_sqlite_read_texts(db->file, "rocpd_string", db->suffix, "id", "string", &db->strings));
-    AORTA_TRY(aorta_sqlite_read_texts(db->file, "rocpd_info_category", db->suffix, "id", "name", &db->categories));
+    AORTA_TRY(aorta_sqlite_read_texts(db->file, "rocpd_string", db->suffix, "string", &db->strings));
+    AORTA_TRY(aorta_sqlite_read_texts(db->file, "rocpd_info_category", db->suffix, "name", &db->categories));
     AORTA_TRY(EACH(db, "rocpd_event", event, take_event));
     AORTA_TRY(aorta_sqlite_each(db->file, "rocpd_track", db->suffix, track, add_fields(track, 1), take_track, db));
     if (db->failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its records", db->file->path);

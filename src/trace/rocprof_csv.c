@@ -1,6 +1,7 @@
 /* rocprofv3 --output-format csv: a file for each sort of record, all with one prefix: PREFIX_kernel_trace.csv,
  * PREFIX_memory_copy_trace.csv, PREFIX_hip_api_trace.csv, …; PREFIX_agent_info.csv says which agent is which GPU. Given
  * one file, all files of the prefix are read. Columns are found by their names, in any order. */
+#include "base/arena.h"
 #include "trace/csv.h"
 #include "trace/open.h"
 #include "trace/reader.h"
@@ -21,13 +22,10 @@ static const char *const suffixes[] = {
 enum { SUFFIX_COUNT = sizeof suffixes / sizeof suffixes[0], KERNELS = 1 };
 
 struct set {
-    char *paths[SUFFIX_COUNT]; /* NULL: not there */
+    const char *paths[SUFFIX_COUNT]; /* NULL: not there */
     const char *name;          /* what the trace is called: the kernels' file, or the first after it that exists */
+    struct aorta_arena memory; /* of the paths */
 };
-
-static void free_set(struct set *set) {
-    for (size_t i = 0; i < SUFFIX_COUNT; i++) free(set->paths[i]);
-}
 
 /* The length of the path without its suffix; 0 when it has none of them. */
 static size_t prefix_length(const char *path, bool *packed) {
@@ -41,33 +39,24 @@ static size_t prefix_length(const char *path, bool *packed) {
     return 0;
 }
 
-static aorta_status add_path(struct set *set, size_t index, const char *prefix, size_t length, bool packed) {
-    char *path;
-    if (asprintf(&path, "%.*s%s%s", (int)length, prefix, suffixes[index], packed ? ".gz" : "") < 0)
-        return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for the names of its files", prefix);
-    if (!set->paths[index] && access(path, R_OK) == 0)
-        set->paths[index] = path;
-    else
-        free(path);
-    return NULL;
+static void add_path(struct set *set, size_t index, const char *prefix, size_t length, bool packed) {
+    const char *path =
+        aorta_arena_printf(&set->memory, "%.*s%s%s", (int)length, prefix, suffixes[index], packed ? ".gz" : "");
+    if (path && !set->paths[index] && access(path, R_OK) == 0) set->paths[index] = path;
 }
 
 static aorta_status find_set(const char *path, struct set *set) {
     bool packed;
     size_t length = prefix_length(path, &packed);
-    if (length == 0) {
-        set->paths[0] = strdup(path);
-        set->name = path;
-        return set->paths[0] ? NULL : AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its name", path);
-    }
-    for (size_t i = 0; i < SUFFIX_COUNT; i++) {
-        AORTA_TRY(add_path(set, i, path, length, packed));
-        AORTA_TRY(add_path(set, i, path, length, !packed));
-    }
     set->name = path;
+    if (length == 0) set->paths[0] = path;
+    for (size_t i = 0; length && i < SUFFIX_COUNT; i++) {
+        add_path(set, i, path, length, packed);
+        add_path(set, i, path, length, !packed);
+    }
     for (size_t i = SUFFIX_COUNT; i-- > KERNELS;)
         if (set->paths[i]) set->name = set->paths[i];
-    return NULL;
+    return aorta_arena_check(&set->memory, "the names of a set of files");
 }
 
 /* ---- agents ---- */
@@ -215,7 +204,7 @@ static aorta_status read_csv(const char *path, const struct aorta_trace_options 
     struct set set = {0};
     aorta_status status = find_set(path, &set);
     if (!status && !is_read(list, set.name)) status = read_set(&set, options, list);
-    free_set(&set);
+    aorta_arena_free(&set.memory);
     return status;
 }
 
@@ -242,7 +231,7 @@ static bool leads(const char *path, const char *head, size_t length) {
     aorta_status status = find_set(path, &set);
     bool first = !status && strcmp(set.name, path) == 0;
     aorta_status_free(status); /* no memory: the next call says so */
-    free_set(&set);
+    aorta_arena_free(&set.memory);
     return first;
 }
 

@@ -173,9 +173,9 @@ static void take_text(void *context, sqlite3_stmt *row) {
         !item.text || !aorta_array_append(&texts->items, &texts->capacity, &texts->count, &item, sizeof item);
 }
 
-aorta_status aorta_sqlite_read_texts(struct aorta_sqlite *db, const char *table, const char *suffix, const char *number,
-                                     const char *text, struct aorta_sqlite_texts *texts) {
-    const char *const columns[] = {number, text};
+aorta_status aorta_sqlite_read_texts(struct aorta_sqlite *db, const char *table, const char *suffix, const char *text,
+                                     struct aorta_sqlite_texts *texts) {
+    const char *const columns[] = {"id", text};
     AORTA_TRY(aorta_sqlite_each(db, table, suffix, columns, 2, take_text, texts));
     if (texts->failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its texts", db->path);
     if (texts->count) aorta_sort_rows(texts->items, texts->count, sizeof *texts->items, aorta_by_int64);

@@ -56,10 +56,9 @@ struct aorta_sqlite_texts {
     size_t count, capacity;
     bool failed; /* memory ran out */
 };
-/* Adds those of two columns. */
+/* Adds those of a column, numbered by the column "id". */
 AORTA_MUST_USE aorta_status aorta_sqlite_read_texts(struct aorta_sqlite *db, const char *table, const char *suffix,
-                                                    const char *number, const char *text,
-                                                    struct aorta_sqlite_texts *texts);
+                                                    const char *text, struct aorta_sqlite_texts *texts);
 const char *aorta_sqlite_find_text(const struct aorta_sqlite_texts *texts, int64_t number); /* the first; NULL: none */
 void aorta_sqlite_free_texts(struct aorta_sqlite_texts *texts);
 
