@@ -174,26 +174,21 @@ static aorta_status add_ranks(const struct aorta_trace *trace, int number, struc
 }
 
 /* How to record kernels; NULL: no option leaves out kernels alone. */
-static const char *kernels_by(enum aorta_trace_format format) {
-    switch (format) {
-    case AORTA_TRACE_ROCPROF_JSON:
-    case AORTA_TRACE_ROCPROF_CSV:
-    case AORTA_TRACE_ROCPD:
-    case AORTA_TRACE_PFTRACE:
-        return "record with rocprofv3 --kernel-trace --memory-copy-trace";
-    case AORTA_TRACE_KINETO:
-        return "record with ProfilerActivity.CUDA";
-    default:
-        return NULL;
-    }
-}
+static const char by_rocprof[] = "record with rocprofv3 --kernel-trace --memory-copy-trace";
+static const char *const kernels_by[AORTA_TRACE_FORMAT_COUNT] = {
+    [AORTA_TRACE_ROCPROF_JSON] = by_rocprof,
+    [AORTA_TRACE_ROCPROF_CSV] = by_rocprof,
+    [AORTA_TRACE_ROCPD] = by_rocprof,
+    [AORTA_TRACE_PFTRACE] = by_rocprof,
+    [AORTA_TRACE_KINETO] = "record with ProfilerActivity.CUDA",
+};
 
 /* Calls are recorded, and nothing that they launched. NULL: there are no such calls. */
 static aorta_status launches_alone(const struct aorta_trace_list *list) {
     size_t launches = 0;
     for (size_t i = 0; i < list->count; i++) launches += list->items[i]->coverage.unanswered;
     if (!launches) return NULL;
-    const char *by = kernels_by(list->items[0]->format);
+    const char *by = kernels_by[list->items[0]->format];
     return AORTA_ERROR(
         AORTA_FORMAT, "nothing ran on a device in %s%s: %zu launches are recorded without their kernels%s%s",
         list->items[0]->path, list->count > 1 ? " and the other files" : "", launches, by ? ": " : "", by ? by : "");

@@ -391,11 +391,13 @@ static void make_arrivals(struct aorta_trace_analysis *analysis) {
 
 /* ---- unequal parts ---- */
 
-/* "[3, 0, 12]". How many numbers it has, `most` at most; 0: it is no such list. */
-static size_t parse_splits(const char *text, int64_t *splits, size_t most) {
+enum { MOST_PARTS = 4096 };
+
+/* "[3, 0, 12]". How many numbers it has; 0: it is no such list. */
+static size_t parse_splits(const char *text, int64_t splits[MOST_PARTS]) {
     size_t count = 0;
     if (*text++ != '[') return 0;
-    while (count < most) {
+    while (count < MOST_PARTS) {
         char *end;
         const long long value = strtoll(text, &end, 10);
         if (end == text || value < 0) return 0;
@@ -406,8 +408,6 @@ static size_t parse_splits(const char *text, int64_t *splits, size_t most) {
     }
     return 0;
 }
-
-enum { MOST_PARTS = 4096 };
 
 struct splits {
     struct aorta_trace_analysis *analysis;
@@ -443,8 +443,8 @@ static void add_uneven(struct splits *splits, size_t place, const struct aorta_t
     const struct aorta_trace *trace = analysis->ranks[place].trace;
     const struct aorta_trace_collective *facts = &trace->collectives[work->collective];
     const int64_t elements = facts->in_elements > facts->out_elements ? facts->in_elements : facts->out_elements;
-    const size_t sent = parse_splits(aorta_trace_text(trace, facts->in_splits), splits->sent, MOST_PARTS);
-    const size_t received = parse_splits(aorta_trace_text(trace, facts->out_splits), splits->received, MOST_PARTS);
+    const size_t sent = parse_splits(aorta_trace_text(trace, facts->in_splits), splits->sent);
+    const size_t received = parse_splits(aorta_trace_text(trace, facts->out_splits), splits->received);
     if (!(sent + received) || elements <= 0 || facts->bytes <= 0) return;
     const double element = (double)facts->bytes / (double)elements;
     const struct aorta_trace_group *group = facts->group == AORTA_TRACE_NONE ? NULL : &trace->groups[facts->group];
@@ -491,13 +491,8 @@ static void make_splits(struct aorta_trace_analysis *analysis) {
     if (splits) splits->analysis = analysis;
     for (size_t i = 0; splits && i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
-        for (size_t w = 0; w < rank->work_count; w++) {
-            const uint32_t collective = rank->work[w].collective;
-            if (collective == AORTA_TRACE_NONE) continue;
-            const struct aorta_trace_collective *facts = &rank->trace->collectives[collective];
-            if (facts->in_splits != AORTA_TRACE_NONE || facts->out_splits != AORTA_TRACE_NONE)
-                add_uneven(splits, i, &rank->work[w]);
-        }
+        for (size_t w = 0; w < rank->work_count; w++)
+            if (rank->work[w].collective != AORTA_TRACE_NONE) add_uneven(splits, i, &rank->work[w]);
     }
     join_pairs(analysis);
     aorta_arena_end(&scratch, &analysis->memory);

@@ -311,17 +311,10 @@ static void add_host(struct aorta_profile *profile, enum aorta_host_kind kind, c
     }
 }
 
-static size_t count_host(const struct aorta_intervals *set, int64_t from_ns, int64_t to_ns) {
-    size_t first = aorta_intervals_first_after(set, from_ns), last = aorta_intervals_first_after(set, to_ns);
-    return last - first + 1;
-}
-
 static void fill_host(const struct filling *filling, int64_t from_ns, struct aorta_profile *profile) {
     const struct aorta_host_waits *waits = filling->waits;
     int64_t shift = filling->shift_ns;
-    size_t limit = count_host(&waits->data, from_ns + shift, profile->end_ns + shift) +
-                   count_host(&waits->device, from_ns + shift, profile->end_ns + shift);
-    profile->host = malloc((limit + 1) * sizeof *profile->host);
+    profile->host = malloc((waits->data.count + waits->device.count + 1) * sizeof *profile->host);
     filling->rank->memory.failed |= !profile->host;
     if (!profile->host) return;
     add_host(profile, AORTA_HOST_DATA_WAIT, &waits->data, from_ns, shift);

@@ -95,10 +95,9 @@ const char *aorta_phase_of(const struct aorta_phases *phases, const struct aorta
 }
 
 bool aorta_phase_exists(const char *phase) {
-    static const char *const others[] = {"forward", "recomputation"};
     for (int mark = BACKWARD; mark <= MIXED; mark++)
         if (!strcmp(phase, name_of((enum mark)mark))) return true;
-    return !strcmp(phase, others[0]) || !strcmp(phase, others[1]);
+    return !strcmp(phase, "forward") || !strcmp(phase, "recomputation");
 }
 
 /* ---- gradients ---- */

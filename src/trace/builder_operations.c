@@ -62,8 +62,8 @@ static uint32_t add_inputs(struct aorta_trace_builder *builder, const struct aor
 
 uint32_t aorta_trace_add_shape_row(struct aorta_trace_builder *builder, const struct aorta_trace_shape *shape,
                                    uint32_t values) {
-    const int64_t op_and_types = (int64_t)((uint64_t)shape->op << 32 | shape->types);
-    const uint32_t number = aorta_keys_add(&builder->shape_keys, op_and_types, shape->dims, values, &builder->memory);
+    const uint32_t number =
+        aorta_keys_add(&builder->shape_keys, two(shape->op, shape->types), shape->dims, values, &builder->memory);
     if (number != builder->shapes.count) return number;
     aorta_trace_rows_put(builder, &builder->shapes, shape, sizeof *shape);
     return builder->memory.failed ? AORTA_TRACE_NONE : number;
@@ -318,7 +318,7 @@ static uint32_t scalar_type(struct aorta_trace_builder *builder, struct aorta_js
                                            {"short int", "Short"}, {"bool", "Bool"}};
     static const char space[] = "c10::";
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-        if (aorta_value_is_text(type, other[i][0]))
+        if (aorta_json_text_is(type, other[i][0]))
             return aorta_trace_builder_text(builder, other[i][1], strlen(other[i][1]));
     const size_t skip = sizeof space - 1;
     if (type.length < skip + 2 || memcmp(type.text + 1, space, skip) != 0) return AORTA_TRACE_NONE;

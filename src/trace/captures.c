@@ -159,13 +159,8 @@ struct choice {
 static void keep_numbered(struct choice *choice, long number) {
     size_t used = 0;
     for (size_t i = 0; number >= 0 && i < choice->count; i++)
-        used += first_number(range_of_capture(choice->fitting[i])) == number;
-    if (!used || used == choice->count) return;
-    const size_t count = choice->count;
-    choice->count = 0;
-    for (size_t i = 0; i < count; i++)
-        if (first_number(range_of_capture(choice->fitting[i])) == number)
-            choice->fitting[choice->count++] = choice->fitting[i];
+        if (first_number(range_of_capture(choice->fitting[i])) == number) choice->fitting[used++] = choice->fitting[i];
+    if (used) choice->count = used;
 }
 
 static void keep_trace(struct choice *choice, const struct aorta_trace *trace) {

@@ -120,10 +120,8 @@ static uint32_t take_group(struct taking *taking, struct source *source, uint32_
     row.name = take_text(taking, source, row.name);
     row.description = take_text(taking, source, row.description);
     if (row.ranks) {
-        int32_t *ranks = malloc((row.rank_count + 1) * sizeof *ranks);
-        taking->memory.failed |= !ranks;
-        if (ranks) memcpy(ranks, row.ranks, row.rank_count * sizeof *ranks);
-        row.ranks = ranks;
+        row.ranks = aorta_array_copy(row.ranks, row.rank_count, sizeof *row.ranks);
+        taking->memory.failed |= !row.ranks;
     }
     struct aorta_trace_group *added = one_more(taking, &trace->groups, &trace->group_count, sizeof *added);
     if (!added) {

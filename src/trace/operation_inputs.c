@@ -35,11 +35,6 @@ static const struct {
     {"c10::complex<double>", 16, AORTA_ARITHMETIC_UNKNOWN},
 };
 
-bool aorta_value_is_text(struct aorta_json_value value, const char *text) {
-    size_t length = strlen(text);
-    return value.length == length + 2 && memcmp(value.text + 1, text, length) == 0;
-}
-
 struct aorta_json_value aorta_trace_json(const struct aorta_trace *trace, uint32_t text) {
     const char *json = aorta_trace_text(trace, text);
     return (struct aorta_json_value){json, strlen(json)};
@@ -82,9 +77,9 @@ static void read_strides(struct aorta_json_value strides, struct aorta_input *in
 }
 
 static void read_type(struct aorta_json_value type, struct aorta_input *input) {
-    input->list = aorta_value_is_text(type, "TensorList") || aorta_value_is_text(type, "GenericList");
+    input->list = aorta_json_text_is(type, "TensorList") || aorta_json_text_is(type, "GenericList");
     for (size_t i = 0; i < sizeof element_types / sizeof *element_types && !input->tensor; i++) {
-        if (!aorta_value_is_text(type, element_types[i].name)) continue;
+        if (!aorta_json_text_is(type, element_types[i].name)) continue;
         input->tensor = true;
         input->bytes = element_types[i].bytes;
         input->arithmetic = element_types[i].arithmetic;

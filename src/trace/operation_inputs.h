@@ -30,8 +30,6 @@ struct aorta_inputs {
 void aorta_inputs_read(const struct aorta_operation *operation, struct aorta_inputs *inputs);
 /* A text of the trace that is JSON; NONE: of no length. */
 struct aorta_json_value aorta_trace_json(const struct aorta_trace *trace, uint32_t text);
-/* Whether a JSON string is this text. */
-bool aorta_value_is_text(struct aorta_json_value value, const char *text);
 
 /* ---- attention over a cache of keys, by the lengths of a step's requests ----
  *

@@ -98,16 +98,10 @@ const char *aorta_arithmetic_name(enum aorta_arithmetic arithmetic) {
 }
 
 enum aorta_arithmetic aorta_arithmetic_of(enum aorta_dtype dtype) {
-    switch (dtype) {
-    case AORTA_F32:
-        return AORTA_IN_FP32;
-    case AORTA_F16:
-        return AORTA_IN_FP16;
-    case AORTA_BF16:
-        return AORTA_IN_BF16;
-    default:
-        return AORTA_ARITHMETIC_UNKNOWN;
-    }
+    return dtype == AORTA_F32    ? AORTA_IN_FP32
+           : dtype == AORTA_F16  ? AORTA_IN_FP16
+           : dtype == AORTA_BF16 ? AORTA_IN_BF16
+                                 : AORTA_ARITHMETIC_UNKNOWN;
 }
 
 static const struct aorta_input *input_at(const struct aorta_inputs *inputs, int index) {
@@ -238,7 +232,7 @@ static void count_convolution_backward(const struct row *row, const struct aorta
     enum { TRANSPOSED = 7, MASK = 10 };
     const struct aorta_input *dy = tensor_at(inputs, 0, 3), *x = tensor_at(inputs, 1, 3), *w = tensor_at(inputs, 2, 3);
     const struct aorta_input *transposed = input_at(inputs, TRANSPOSED), *mask = input_at(inputs, MASK);
-    if (!dy || !x || !w || !transposed || !mask || !aorta_value_is_text(transposed->value, "False")) return;
+    if (!dy || !x || !w || !transposed || !mask || !aorta_json_text_is(transposed->value, "False")) return;
     const bool input = aorta_begins(mask->value.text ? mask->value.text : "", "\"[True");
     const bool weight = mask->value.length && memmem(mask->value.text, mask->value.length, ", True", 6);
     amount->arithmetic = dy->arithmetic;
@@ -252,10 +246,10 @@ static void count_convolution_backward(const struct row *row, const struct aorta
 static int is_causal(const struct aorta_inputs *inputs, int index) {
     const struct aorta_input *input = input_at(inputs, index);
     if (!input) return -1;
-    if (aorta_value_is_text(input->value, "True") || aorta_value_is_text(input->value, "1") ||
-        aorta_value_is_text(input->value, "2"))
+    if (aorta_json_text_is(input->value, "True") || aorta_json_text_is(input->value, "1") ||
+        aorta_json_text_is(input->value, "2"))
         return 1;
-    return aorta_value_is_text(input->value, "False") || aorta_value_is_text(input->value, "0") ? 0 : -1;
+    return aorta_json_text_is(input->value, "False") || aorta_json_text_is(input->value, "0") ? 0 : -1;
 }
 
 /* Forward two products of sequence by sequence, backward four; what it computes again is not counted. */
@@ -535,8 +529,6 @@ enum aorta_arithmetic aorta_kernel_tensile_arithmetic(const char *kernel) {
 
 bool aorta_kernel_uses_tf32(const char *kernel) {
     /* cuBLAS, CUTLASS and cuDNN; 1688 is the shape of Ampere's instruction for it; XF32: AMD. */
-    static const char *const parts[] = {"tf32", "TF32", "xf32", "XF32", "s1688"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strstr(kernel, parts[i])) return true;
-    return aorta_kernel_tensile_arithmetic(kernel) == AORTA_IN_TF32;
+    static const char *const parts[] = {"tf32", "TF32", "xf32", "XF32", "s1688", NULL};
+    return aorta_has_any(kernel, parts) || aorta_kernel_tensile_arithmetic(kernel) == AORTA_IN_TF32;
 }

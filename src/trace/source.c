@@ -82,20 +82,17 @@ static bool gunzip_begin(struct gunzip *bytes) {
 }
 
 static const char *reason_of(int result) {
-    switch (result) {
-    case ISAL_INVALID_SYMBOL:
-        return "invalid code";
-    case ISAL_INVALID_LOOKBACK:
-        return "invalid distance";
-    case ISAL_INVALID_WRAPPER:
-        return "incorrect header";
-    case ISAL_UNSUPPORTED_METHOD:
-        return "unknown compression method";
-    case ISAL_INCORRECT_CHECKSUM:
-        return "incorrect checksum or length";
-    default:
-        return "invalid block";
-    }
+    static const struct {
+        int result;
+        const char *reason;
+    } rows[] = {{ISAL_INVALID_SYMBOL, "invalid code"},
+                {ISAL_INVALID_LOOKBACK, "invalid distance"},
+                {ISAL_INVALID_WRAPPER, "incorrect header"},
+                {ISAL_UNSUPPORTED_METHOD, "unknown compression method"},
+                {ISAL_INCORRECT_CHECKSUM, "incorrect checksum or length"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].result == result) return rows[i].reason;
+    return "invalid block";
 }
 
 static bool gunzip(struct gunzip *bytes) {
