@@ -416,19 +416,16 @@ aorta_status aorta_unpack_lists(const char *path, bool *any) {
 
 /* ---- the folder ---- */
 
-static aorta_status guard(struct aorta_temporary *made) {
-    aorta_status status = aorta_temporary_guard(made);
-    if (status) aorta_temporary_remove(made);
-    return status;
-}
-
 /* A new folder in the list's. */
 static aorta_status new_folder(struct aorta_unpacking *unpacking, const char **folder) {
     struct aorta_trace_list *list = unpacking->list;
     if (!list->unpacked) {
         struct aorta_temporary *made = calloc(1, sizeof *made);
         aorta_status status = made ? aorta_temporary_make("aorta-unpacked-", made) : no_memory();
-        if (!status && unpacking->guarded) status = guard(made);
+        if (!status && unpacking->guarded) {
+            status = aorta_temporary_guard(made);
+            if (status) aorta_temporary_remove(made);
+        }
         if (status) {
             free(made);
             return status;

@@ -21,15 +21,11 @@ static void put(struct writer *writer, const char *bytes, size_t length) {
     writer->text[writer->length] = '\0';
 }
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 /* <source-name>: its length in decimal, then itself. Returns it and moves *at behind it; NULL: there is none. */
 static const char *source_name(const char **at, size_t *length) {
     size_t count = 0;
     const char *name = *at;
-    for (; is_digit(*name) && count < 100000; name++) count = 10 * count + (size_t)(*name - '0');
+    for (; isdigit((unsigned char)*name) && count < 100000; name++) count = 10 * count + (size_t)(*name - '0');
     if (name == *at || !count || strnlen(name, count) < count) return NULL;
     *at = name + count;
     *length = count;
@@ -40,7 +36,7 @@ static const char *source_name(const char **at, size_t *length) {
 static const char *behind_literal(const char *at) {
     if (at[0] != 'L' || at[1] < 'a' || at[1] > 'z') return NULL;
     at += 2 + (at[2] == 'n');
-    while (is_digit(*at)) at++;
+    while (isdigit((unsigned char)*at)) at++;
     return *at == 'E' ? at + 1 : NULL;
 }
 
@@ -283,13 +279,9 @@ static const char *own_name(const char *name) {
     return *end == ' ' ? end + 1 : name;
 }
 
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 static bool contains_word(const char *head, size_t length, const char *word) {
     for (const char *at = head; (at = memmem(at, length - (size_t)(at - head), word, strlen(word))); at++)
-        if (at == head || !is_letter(at[-1])) return true;
+        if (at == head || !isalpha((unsigned char)at[-1])) return true;
     return false;
 }
 
@@ -343,7 +335,7 @@ bool aorta_kernel_only_measures(enum aorta_kernel_class class) {
 /* ---- short names ---- */
 
 static bool in_name(char c) {
-    return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
+    return isalnum((unsigned char)c) || c == '_';
 }
 
 /* Up to where a template argument ends that stands alone. */

@@ -359,14 +359,11 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
                               struct aorta_trace_list *list) {
     struct pftrace p = {.path = path};
     char *bytes = NULL;
+    AORTA_TRY(aorta_rocprof_create(AORTA_TRACE_PFTRACE, path, options, &p.rocprof));
     aorta_status status = aorta_source_load(path, &bytes, &p.length);
     p.bytes = bytes;
-    if (!status) status = aorta_rocprof_create(AORTA_TRACE_PFTRACE, path, options, &p.rocprof);
     if (!status) status = read_packets(&p, options);
-    if (!status)
-        status = aorta_rocprof_finish(p.rocprof, (int64_t)p.length, list);
-    else
-        aorta_rocprof_destroy(p.rocprof);
+    status = aorta_rocprof_finish(p.rocprof, status, (int64_t)p.length, list);
     free_pftrace(&p);
     free(bytes);
     return status;

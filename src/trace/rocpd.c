@@ -41,9 +41,10 @@ struct database {
 #define EACH(db, table, columns, take)                                                                                 \
     aorta_sqlite_each((db)->file, table, (db)->suffix, columns, sizeof(columns) / sizeof *(columns), take, db)
 
-/* The item of an array that begins with this id. */
-static const void *find_id(const void *items, size_t count, size_t size, int64_t id) {
-    return count ? bsearch(&id, items, count, size, aorta_by_int64) : NULL;
+/* The item of an array that begins with the id in a column; NULL: there is none. */
+static const void *find_item(sqlite3_stmt *row, int column, const void *items, size_t count, size_t size) {
+    int64_t id;
+    return count && aorta_sqlite_number(row, column, &id) ? bsearch(&id, items, count, size, aorta_by_int64) : NULL;
 }
 
 /* ---- JSON in columns ---- */
@@ -196,16 +197,13 @@ static aorta_status read_references(struct database *db) {
 enum { EVENT, NAME, TRACK, FIRST_FIELD };
 
 static const struct event *event_of(const struct database *db, sqlite3_stmt *row) {
-    int64_t id;
-    if (!aorta_sqlite_number(row, EVENT, &id)) return NULL;
-    return find_id(db->events, db->event_count, sizeof *db->events, id);
+    return find_item(row, EVENT, db->events, db->event_count, sizeof *db->events);
 }
 
 static void take_record(struct database *db, sqlite3_stmt *row, enum aorta_rocprof_domain domain) {
     int64_t id;
     const struct event *event = event_of(db, row);
-    const struct track *track =
-        aorta_sqlite_number(row, TRACK, &id) ? find_id(db->tracks, db->track_count, sizeof *db->tracks, id) : NULL;
+    const struct track *track = find_item(row, TRACK, db->tracks, db->track_count, sizeof *db->tracks);
     struct aorta_rocprof_record record = track ? track->record : aorta_rocprof_nothing;
     take_fields(db, row, FIRST_FIELD, &record);
     record.correlation = event ? event->stack : -1;
@@ -259,9 +257,7 @@ static aorta_status read_one(struct aorta_sqlite *file, const char *suffix, int6
     aorta_text_free(&db.scratch);
     free(db.events);
     free(db.tracks);
-    if (!status) return aorta_rocprof_finish(db.rocprof, bytes, list);
-    aorta_rocprof_destroy(db.rocprof);
-    return status;
+    return aorta_rocprof_finish(db.rocprof, status, bytes, list);
 }
 
 aorta_status aorta_trace_read_rocpd(struct aorta_sqlite *file, struct aorta_trace_list *list) {

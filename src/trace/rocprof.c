@@ -83,16 +83,6 @@ aorta_status aorta_rocprof_create(enum aorta_trace_format format, const char *pa
     return NULL;
 }
 
-void aorta_rocprof_destroy(struct aorta_rocprof *rocprof) {
-    if (!rocprof) return;
-    free(rocprof->work.items);
-    free(rocprof->calls.items);
-    free(rocprof->agents.items);
-    for (int i = 0; i < AORTA_ROCPROF_NAMED; i++) free(rocprof->names[i].items);
-    aorta_intern_free(&rocprof->strings);
-    free(rocprof);
-}
-
 static void add(struct aorta_rocprof *rocprof, struct rows *rows, const void *row, size_t size) {
     rocprof->failed |= !aorta_array_append(&rows->items, &rows->capacity, &rows->count, row, size);
 }
@@ -548,13 +538,19 @@ static aorta_status build(struct building *b, int64_t bytes, struct aorta_trace_
     return finish_parts(b, list);
 }
 
-aorta_status aorta_rocprof_finish(struct aorta_rocprof *rocprof, int64_t bytes, struct aorta_trace_list *list) {
+aorta_status aorta_rocprof_finish(struct aorta_rocprof *rocprof, aorta_status status, int64_t bytes,
+                                  struct aorta_trace_list *list) {
     struct building b = {.rocprof = rocprof};
-    aorta_status status = build(&b, bytes, list);
+    if (!status) status = build(&b, bytes, list);
     for (size_t i = 0; i < b.part_count; i++) aorta_trace_builder_destroy(b.parts[i].builder);
     free(b.parts);
     free(b.launches);
     free(b.graphs);
-    aorta_rocprof_destroy(rocprof);
+    free(rocprof->work.items);
+    free(rocprof->calls.items);
+    free(rocprof->agents.items);
+    for (int i = 0; i < AORTA_ROCPROF_NAMED; i++) free(rocprof->names[i].items);
+    aorta_intern_free(&rocprof->strings);
+    free(rocprof);
     return status;
 }

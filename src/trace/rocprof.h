@@ -20,7 +20,6 @@ struct aorta_rocprof;
 AORTA_MUST_USE aorta_status aorta_rocprof_create(enum aorta_trace_format format, const char *path,
                                                  const struct aorta_trace_options *options,
                                                  struct aorta_rocprof **rocprof);
-void aorta_rocprof_destroy(struct aorta_rocprof *rocprof); /* of one that is not finished; NULL is fine */
 
 void aorta_rocprof_process(struct aorta_rocprof *rocprof, int64_t process);
 void aorta_rocprof_rank(struct aorta_rocprof *rocprof, int32_t rank, int32_t world); /* -1: not known */
@@ -94,9 +93,9 @@ void aorta_rocprof_add(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain 
 /* For the first trace. */
 void aorta_rocprof_warn(struct aorta_rocprof *rocprof, enum aorta_trace_reason reason, int64_t offset);
 
-/* Appends a trace for each agent with work (one without work if none has any). `bytes`: read from the file. Ends
- * `rocprof`, also when it fails. */
-AORTA_MUST_USE aorta_status aorta_rocprof_finish(struct aorta_rocprof *rocprof, int64_t bytes,
+/* Appends a trace for each agent with work (one without work if none has any), unless reading failed, whose `status`
+ * is returned. `bytes`: read from the file. Ends `rocprof`, also when it fails. */
+AORTA_MUST_USE aorta_status aorta_rocprof_finish(struct aorta_rocprof *rocprof, aorta_status status, int64_t bytes,
                                                  struct aorta_trace_list *list);
 
 #endif

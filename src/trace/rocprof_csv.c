@@ -188,9 +188,7 @@ static aorta_status read_set(const struct set *set, const struct aorta_trace_opt
     aorta_status status = NULL;
     for (size_t i = 0; i < SUFFIX_COUNT && !status; i++)
         if (set->paths[i]) status = read_file(set->paths[i], options, rocprof, &bytes);
-    if (!status) return aorta_rocprof_finish(rocprof, bytes, list);
-    aorta_rocprof_destroy(rocprof);
-    return status;
+    return aorta_rocprof_finish(rocprof, status, bytes, list);
 }
 
 static bool is_read(const struct aorta_trace_list *list, const char *name) {

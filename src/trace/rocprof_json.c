@@ -221,9 +221,7 @@ static aorta_status read_one(struct aorta_json_stream *stream, const struct aort
     if (*broken) aorta_rocprof_warn(r.rocprof, reason_of(stream), aorta_json_stream_bytes(stream));
     if (!status) status = aorta_text_check(&r.scratch);
     aorta_text_free(&r.scratch);
-    if (!status) return aorta_rocprof_finish(r.rocprof, aorta_json_stream_bytes(stream) - before, list);
-    aorta_rocprof_destroy(r.rocprof);
-    return status;
+    return aorta_rocprof_finish(r.rocprof, status, aorta_json_stream_bytes(stream) - before, list);
 }
 
 aorta_status aorta_trace_read_rocprof(struct aorta_json_stream *stream, const struct aorta_trace_options *options,
