@@ -264,17 +264,13 @@ static int by_time(const void *left, const void *right) {
     return a->at_ns != b->at_ns ? aorta_order_int64(a->at_ns, b->at_ns) : aorta_order_double(a->value, b->value);
 }
 
-/* Sums of rates do not come back to 0 exactly. */
-static double round_off(double value) {
-    return fabs(value) < 1e-9 ? 0 : value;
-}
-
 static void make_values(struct aorta_counters *counters, enum aorta_counter_kind kind, double value) {
     struct aorta_counter_point *points = counters->of[kind].points;
     size_t moments = 0, count = counters->of[kind].count;
     if (count) qsort(points, count, sizeof *points, by_time);
     for (size_t i = 0; i < count; i++) {
-        value = round_off(value + points[i].value);
+        value += points[i].value;
+        if (fabs(value) < 1e-9) value = 0; /* sums of rates do not come back to it exactly */
         if (moments && points[moments - 1].at_ns == points[i].at_ns) moments--;
         points[moments++] = (struct aorta_counter_point){points[i].at_ns, value};
     }

@@ -360,18 +360,14 @@ static aorta_status take_wanted(struct members *members, const struct aorta_arch
 
 typedef aorta_status take_one(struct members *members, const struct aorta_archive_member *member, const char *path);
 
-static int64_t most_bytes(int file) {
-    struct stat facts;
-    return fstat(file, &facts) ? INT64_MAX : most_unpacked(facts.st_size);
-}
-
 static aorta_status each_member(const char *path, struct members *members, take_one *take) {
     struct aorta_archive_member member = {.name = ""};
-    aorta_status status = NULL;
+    struct stat facts;
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", path, strerror(errno));
-    status = aorta_archive_open(path, file, false, &members->archive);
-    members->origin = (struct unpack_origin){read_member, members->archive, path, most_bytes(file), too_much};
+    const int64_t most = fstat(file, &facts) ? INT64_MAX : most_unpacked(facts.st_size);
+    aorta_status status = aorta_archive_open(path, file, false, &members->archive);
+    members->origin = (struct unpack_origin){read_member, members->archive, path, most, too_much};
     while (!status && member.name) {
         status = aorta_archive_next(members->archive, &member);
         if (!status && member.name) status = take(members, &member, resolve(&members->name, "", member.name));

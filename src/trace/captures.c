@@ -129,10 +129,6 @@ static long first_number(const char *text) {
     return *text ? strtol(text, NULL, 10) : -1;
 }
 
-static const char *range_of_capture(const struct capture *capture) {
-    return range_around(capture->trace, capture->trace->captured[capture->graph->first].operation);
-}
-
 static bool same_shape(const struct aorta_trace *a, uint32_t left, const struct aorta_trace *b, uint32_t right) {
     if (left == AORTA_TRACE_NONE || right == AORTA_TRACE_NONE) return left == right;
     const struct aorta_trace_shape *x = &a->shapes[left], *y = &b->shapes[right];
@@ -158,8 +154,11 @@ struct choice {
 
 static void keep_numbered(struct choice *choice, long number) {
     size_t used = 0;
-    for (size_t i = 0; number >= 0 && i < choice->count; i++)
-        if (first_number(range_of_capture(choice->fitting[i])) == number) choice->fitting[used++] = choice->fitting[i];
+    for (size_t i = 0; number >= 0 && i < choice->count; i++) {
+        const struct capture *capture = choice->fitting[i];
+        const uint32_t operation = capture->trace->captured[capture->graph->first].operation;
+        if (first_number(range_around(capture->trace, operation)) == number) choice->fitting[used++] = capture;
+    }
     if (used) choice->count = used;
 }
 

@@ -248,15 +248,11 @@ aorta_status aorta_json_stream_member(struct aorta_json_stream *stream, struct a
     return NULL;
 }
 
-static const char *skip_scalar(const char *at, const char *end) {
-    while (at < end && *at != ',' && *at != '}' && *at != ']' && !aorta_json_space(*at)) at++;
-    return at < end ? at : NULL;
-}
-
 static const char *skip_some(struct aorta_json_skip *state, char letter, const char *at, const char *end) {
     if (letter == '{' || letter == '[') return aorta_json_skip_nested(state, at, end);
     if (letter == '"') return aorta_json_skip_string(state, at, end);
-    return skip_scalar(at, end);
+    while (at < end && *at != ',' && *at != '}' && *at != ']' && !aorta_json_space(*at)) at++;
+    return at < end ? at : NULL;
 }
 
 static bool begins_value(char c) {

@@ -354,13 +354,6 @@ static aorta_status open_other(const char *path, const struct aorta_trace_option
     return AORTA_ERROR(AORTA_USAGE, "%s is no trace; AORTA reads %s", path, aorta_trace_formats);
 }
 
-/* Lines of JSON are a reader's own: their beginning says so. */
-static bool is_json(const struct aorta_json_stream *stream, char letter) {
-    size_t length;
-    const char *bytes = aorta_json_stream_window(stream, &length);
-    return (letter == '{' || letter == '[') && !reader_of(bytes, length);
-}
-
 aorta_status aorta_trace_open(const char *path, const struct aorta_trace_options *options,
                               struct aorta_trace_list *list) {
     struct aorta_json_stream *stream;
@@ -370,7 +363,8 @@ aorta_status aorta_trace_open(const char *path, const struct aorta_trace_options
     aorta_status status = aorta_json_stream_peek(stream, &letter);
     const char *bytes = aorta_json_stream_window(stream, &length);
     if (!status) status = aorta_trace_check_foreign(bytes, length, path);
-    bool json = !status && is_json(stream, letter);
+    /* Lines of JSON are a reader's own: their beginning says so. */
+    bool json = !status && (letter == '{' || letter == '[') && !reader_of(bytes, length);
     if (json) status = aorta_trace_read_json(stream, options, list);
     aorta_json_stream_close(stream);
     return json || status ? status : open_other(path, options, list);
