@@ -35,6 +35,9 @@ static const char keep_on_gpu[] =
 static const char whole_sequence[] =
     "nn.LSTM or nn.GRU over the whole sequence (cuDNN, MIOpen) instead of a cell for each time step";
 
+static const char grouped_experts[] =
+    "one grouped product for all experts: torch._grouped_mm (transformers: experts_implementation=\"grouped_mm\")";
+
 static const char process_per_device[] =
     "one process for each GPU: DistributedDataParallel (DDP) with torchrun instead of DataParallel";
 
@@ -54,6 +57,8 @@ static const struct aorta_advice_row rows[] = {
          "record launches, too: rocprofv3 --sys-trace, PyTorch's ProfilerActivity.CPU, aorta trace run --record all"},
     {AORTA_CAUSE_HOST_LAUNCH, OTHERS, .when = {AORTA_FACT_RNN_CELLS}, .text = whole_sequence,
      .also = "or capture the step: torch.compile(mode=\"reduce-overhead\"), torch.cuda.graph"},
+    {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED | TRITON, .when = {AORTA_FACT_EXPERTS}, .text = grouped_experts,
+     .also = "or the same number of tokens for each expert, which a graph can capture"},
     {AORTA_CAUSE_HOST_LAUNCH, SERVING,
      .text = "let the engine replay graphs: no enforce_eager (vLLM), no --disable-cuda-graph (SGLang)",
      .also = "or captured batch sizes (cudagraph_capture_sizes, --cuda-graph-max-bs), more requests at a time"},
@@ -126,6 +131,7 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_SYNC, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_CHECKS},
      .text = "no check in each step: torch.autograd.set_detect_anomaly(False), no isnan().any(), all(), equal()",
      .also = "or check the loss alone, every hundredth step"},
+    {AORTA_CAUSE_HOST_SYNC, TORCH | COMPILED | TRITON, .when = {AORTA_FACT_EXPERTS}, .text = grouped_experts},
     {AORTA_CAUSE_HOST_SYNC, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_SELECTS},
      .text = "fixed shapes instead of x[mask] and nonzero(): torch.where, weights of 0 and 1, nonzero_static",
      .also = "or one mask for the whole batch instead of one for each sample"},

@@ -387,16 +387,28 @@ static void mark_unequal_steps(struct aorta_verdict *verdict) {
     }
 }
 
+enum { LOOP = 8 }; /* as many times a kernel runs in a step that a loop launches */
+
+/* How often a kernel with one of the two names runs in a step in the middle. */
+static size_t runs_in_step(const struct aorta_trace_rank *rank, const char *one, const char *other) {
+    size_t runs = 0;
+    const struct aorta_trace_window *window = rank->window_count ? &rank->windows[rank->window_count / 2] : NULL;
+    for (size_t i = 0; window && i < window->profile.range_count; i++) {
+        const char *name = aorta_trace_text(rank->trace, rank->work[window->work[i]].name);
+        runs += strstr(name, one) || strstr(name, other);
+    }
+    return runs;
+}
+
 /* nn.LSTMCell and nn.GRUCell in a loop; nn.LSTM and nn.GRU run kernels of cuDNN or MIOpen instead. */
 static bool runs_cells(const struct aorta_trace_rank *rank) {
-    enum { LOOP = 8 };
-    size_t cells = 0;
-    const struct aorta_trace_window *window = rank->window_count ? &rank->windows[rank->window_count / 2] : NULL;
-    for (size_t i = 0; window && i < window->profile.range_count && cells < LOOP; i++) {
-        const char *name = aorta_trace_text(rank->trace, rank->work[window->work[i]].name);
-        cells += strstr(name, "lstm_cell_forward") || strstr(name, "gru_cell_forward");
-    }
-    return cells >= LOOP;
+    return runs_in_step(rank, "lstm_cell_forward", "gru_cell_forward") >= LOOP;
+}
+
+/* Each expert of a mixture selects its tokens by a mask and adds its output to them (index_add_). */
+static bool loops_over_experts(const struct aorta_trace_rank *rank) {
+    return runs_in_step(rank, "DeviceSelectSweep", "DeviceSelectSweep") >= LOOP &&
+           runs_in_step(rank, "indexFuncLargeIndex", "indexFuncSmallIndex") >= LOOP;
 }
 
 /* Marks the findings of two causes, whose advice depends on it. */
@@ -452,6 +464,8 @@ static void mark_shards(const struct aorta_trace_rank *rank, struct aorta_verdic
 static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     if (runs_cells(&analysis->ranks[0]))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_SMALL_KERNELS, AORTA_FACT_RNN_CELLS);
+    if (loops_over_experts(&analysis->ranks[0]))
+        mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_SYNC, AORTA_FACT_EXPERTS);
     if (verdict->whole) mark(verdict, AORTA_CAUSE_COPY, AORTA_CAUSE_ALLOCATION, AORTA_FACT_NO_STEPS);
     if (!analysis->ranks[0].trains)
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_PRECISION, AORTA_FACT_NO_GRADIENTS);

@@ -195,8 +195,14 @@ def gaps(visit):
     visit.say(f"{'workload':<19}{'gap':<14}{'stamped us':>11}{'recorded us':>12}{'difference':>11}")
     for workload in GAPS:
         name = f"gaps_{workload}"
-        status = visit.aorta(name, ["hwq", "profile", "--json", "--device", visit.options.device, workload, "--streams",
-                                    "8", "--iterations", "20", "--gate", "--output", visit.file(name + "_run.json")])
+        status = visit.aorta(name + "_record", ["trace", "run", "-q", "--output", visit.file(name + "_spool"), "--",
+                                                visit.program("aorta"), "hwq", "run", workload, "--device",
+                                                visit.options.device, "--streams", "8", "--iterations", "20", "--gate",
+                                                "--output", visit.file(name + "_run.json")])
+        if status == 0:
+            status = visit.aorta(name, ["hwq", "profile", "--json", "--trace", visit.file(name + "_spool")])
+        else:
+            name += "_record"
         recorded, run = visit.load(name), visit.load(name + "_run.json")
         if status != 0 or not recorded or not run:
             visit.wrong(name, status)

@@ -162,6 +162,28 @@ static void loops_of_compilers_have_their_own_advice(void **state) {
     }
 }
 
+/* Experts of a mixture one after the other: a selection, a product, and index_add_. Without index_add_ masks select for
+ * another reason. */
+static void loops_over_experts_have_their_own_advice(void **state) {
+    (void)state;
+    static const char *const loop[] = {"at_cuda_detail::cub::detail::select::DeviceSelectSweepKernel",
+                                       "nvjet_sm90_tst_TNN", "at::native::indexFuncLargeIndex"};
+    for (size_t kernels = 3; kernels >= 2; kernels--) {
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int j = 0; j < 3 * LAYERS; j++)
+            sample_kineto_kernel(&sample, loop[(size_t)j % kernels], STREAM, 10000 + j * EVERY_US, 10006 + j * EVERY_US,
+                                 20, "");
+        sample_kineto_open(&sample, &list);
+        check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+        check_ok(aorta_verdict_make(&analysis, &verdict));
+        const struct aorta_finding *found = said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH);
+        assert_int_equal(aorta_facts_has(&found->facts, AORTA_FACT_EXPERTS), kernels == 3);
+        said_expect(said_advice(found), kernels == 3 ? "one grouped product for all experts" : "capture the launches");
+        end();
+    }
+}
+
 /* A step of JAX: one graph of three kernels of 40 us; then a loss comes back, and 400 us later the next graph follows.
  */
 static void losses_that_are_read_are_named(void **state) {
@@ -199,6 +221,7 @@ int main(void) {
         cmocka_unit_test(sharding_is_seen),
         cmocka_unit_test(gathers_are_of_parameters_where_they_are_sharded),
         cmocka_unit_test(loops_of_compilers_have_their_own_advice),
+        cmocka_unit_test(loops_over_experts_have_their_own_advice),
         cmocka_unit_test(losses_that_are_read_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
