@@ -7,6 +7,7 @@
  */
 #include "base/interval.h"
 #include "base/sort.h"
+#include "trace/kernel_names.h"
 #include "trace/trace.h"
 #include "verdict/verdict_internal.h"
 
@@ -100,6 +101,58 @@ static double gain_of_awaited(const struct gains *gains, const struct aorta_fact
             return aorta_gain_without_work(gains, aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC), drop_values,
                                            &values[i].fact);
     return 0;
+}
+
+/* ---- a loop over experts ----
+ *
+ * Each turn selects the tokens of an expert, multiplies them and adds what comes out. One grouped product does the same
+ * for all experts: of the turns after the first only the time of their products is left.
+ *
+ *     launched  select gather product … add | select gather product … add | …      the backward pass likewise
+ */
+
+/* From the first turn's marker: the markers of the second turn and of the last; false: there are too few. */
+static bool find_turns(const struct aorta_launched_work *launched, size_t first, const char *marker, size_t *second,
+                       size_t *last) {
+    enum { REACH = 48, FEWEST = 8 };
+    size_t turns = 1;
+    *second = *last = first;
+    for (size_t i = first + 1; i < launched->count && i - *last <= REACH; i++) {
+        if (!aorta_launches_named(launched, i, marker)) continue;
+        *last = i;
+        if (++turns == 2) *second = i;
+    }
+    return turns >= FEWEST;
+}
+
+/* `context`: NULL, or the sum of the products' times that it adds to instead of dropping. */
+static void drop_turns(const struct aorta_launched_work *launched, const void *context) {
+    static const char *const markers[] = {"DeviceSelectSweep", "indexing_backward"};
+    double *const *products_ns = context;
+    for (size_t k = 0; k < sizeof markers / sizeof *markers; k++)
+        for (size_t i = 0, second, last; i < launched->count; i++) {
+            if (!aorta_launches_named(launched, i, markers[k])) continue;
+            const bool loop = find_turns(launched, i, markers[k], &second, &last);
+            for (size_t j = second; loop && j < last; j++) {
+                const struct aorta_trace_work *work = launched->work[j];
+                if (!products_ns)
+                    aorta_drop_work(launched, j);
+                else if (aorta_kernel_is_gemm(aorta_trace_text(launched->rank->trace, work->name)))
+                    **products_ns += (double)(work->end_ns - work->start_ns);
+            }
+            i = last;
+        }
+}
+
+static double gain_of_grouping(const struct gains *gains) {
+    struct aorta_arena scratch = {0};
+    struct aorta_launched_work launched;
+    double sum_ns = 0, *products_ns = &sum_ns;
+    aorta_launched_in_middle(gains->analysis, &gains->analysis->ranks[0], &scratch, &launched);
+    if (!scratch.failed) drop_turns(&launched, &products_ns);
+    aorta_arena_end(&scratch, gains->verdict->arena);
+    const double all_ms = aorta_gain_without_work(gains, aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC), drop_turns, NULL);
+    return fmax(all_ms - sum_ns / 1e6, 0);
 }
 
 /* ---- data that comes back ----
@@ -504,7 +557,9 @@ static void add_faults(struct gains *gains) {
 /* Waits that go with the work that only serves them: its launches are more of the gain than the waits. */
 static void add_awaited(struct gains *gains) {
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_SYNC);
-    const double gain_ms = finding ? gain_of_awaited(gains, &finding->facts) : 0;
+    double gain_ms = finding ? gain_of_awaited(gains, &finding->facts) : 0;
+    if (finding && aorta_verdict_loops_over_experts(&gains->analysis->ranks[0]))
+        gain_ms = fmax(gain_ms, gain_of_grouping(gains));
     if (!finding || gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
     const double launches_ms = gain_ms - finding->alone_ms;
     aorta_gains_replace(gains, finding, gain_ms);

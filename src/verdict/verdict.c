@@ -405,8 +405,7 @@ static bool runs_cells(const struct aorta_trace_rank *rank) {
     return runs_in_step(rank, "lstm_cell_forward", "gru_cell_forward") >= LOOP;
 }
 
-/* Each expert of a mixture selects its tokens by a mask and adds its output to them (index_add_). */
-static bool loops_over_experts(const struct aorta_trace_rank *rank) {
+bool aorta_verdict_loops_over_experts(const struct aorta_trace_rank *rank) {
     return runs_in_step(rank, "DeviceSelectSweep", "DeviceSelectSweep") >= LOOP &&
            runs_in_step(rank, "indexFuncLargeIndex", "indexFuncSmallIndex") >= LOOP;
 }
@@ -464,7 +463,7 @@ static void mark_shards(const struct aorta_trace_rank *rank, struct aorta_verdic
 static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     if (runs_cells(&analysis->ranks[0]))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_SMALL_KERNELS, AORTA_FACT_RNN_CELLS);
-    if (loops_over_experts(&analysis->ranks[0]))
+    if (aorta_verdict_loops_over_experts(&analysis->ranks[0]))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_SYNC, AORTA_FACT_EXPERTS);
     if (verdict->whole) mark(verdict, AORTA_CAUSE_COPY, AORTA_CAUSE_ALLOCATION, AORTA_FACT_NO_STEPS);
     if (!analysis->ranks[0].trains)

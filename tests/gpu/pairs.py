@@ -192,6 +192,7 @@ EIGHTH = [
 ]
 NINTH = [
     pair("experts", 1, "experts.py", "", "grouped", "host_sync host_launch small_kernels", how=BOTH),
+    pair("mixtral", 1, "mixtral.py", "", "grouped", "host_sync host_launch small_kernels", how=BOTH),
     pair("birds", 1, "birds.py", "", "last", "layout", how=BOTH),
     pair("clips", 1, "clips.py", "", "bf16", "precision", how=BOTH),
     pair("jax_lengths", 1, "jax_lengths.py", "", "padded", "host_pause", advice="pad"),

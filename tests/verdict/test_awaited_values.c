@@ -105,6 +105,12 @@ static void launches_go_with_what_they_serve(void **state) {
          AORTA_FACT_SYNC_NORMS,
          "convert_sync_batchnorm",
          AORTA_CAUSE_HOST_SYNC},
+        {"experts", /* all turns but the first go, and their products' time stays: a tenth less */
+         {"-DeviceSelectSweepKernel", "-" COPY, "-" WAIT, "-vectorized_gather_kernel", "-sm90_xmma_gemm",
+          "-at::native::indexFuncLargeIndex"},
+         AORTA_FACT_EXPERTS,
+         "one grouped product for all experts",
+         AORTA_CAUSE_HOST_SYNC},
         {"small copies",
          {"gemm", "-" INPUT, WAIT, "-" INPUT, WAIT, "-" INPUT, WAIT, INPUT, "at::native::elementwise<Add>"},
          AORTA_FACT_SMALL_COPIES,

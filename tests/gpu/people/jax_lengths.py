@@ -12,6 +12,7 @@ import numpy as np
 from steps import steps
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+os.environ.setdefault("XLA_FLAGS", "--xla_gpu_autotune_level=0")  # which takes seconds for each length
 large = jax.default_backend() != "cpu"
 batch, longest, width, words = (32, 256, 512, 8000) if large else (2, 24, 16, 50)
 count = 18 if large else 8
