@@ -77,8 +77,7 @@ def main():
                 write(paths[count][0], make(count))
             for command in commands:
                 words = [aorta, *command.split(), *(["-o", os.path.join(folder, "out.json")] if "merge" in command else [])]
-                few = min(seconds(words + paths[SMALL]) for _ in range(2))
-                many = seconds(words + paths[FACTOR * SMALL])
+                few, many = (min(seconds(words + paths[count]) for _ in range(3)) for count in (SMALL, FACTOR * SMALL))
                 print(f"{shape}, {command}: {few:.2f} s, {FACTOR} times as many {many:.2f} s")
                 if many > LIMIT * few + START_S:
                     slow.append(f"{shape}, {command}")
