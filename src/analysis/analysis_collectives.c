@@ -431,11 +431,9 @@ static int64_t bytes_of(const int64_t *parts, size_t count, double element) {
 
 static void add_pair(struct splits *splits, int from, int to, int64_t bytes) {
     struct aorta_trace_analysis *analysis = splits->analysis;
-    struct aorta_trace_pair *pairs = aorta_arena_grow(&analysis->memory, analysis->pairs, analysis->pair_count,
-                                                      &splits->pair_capacity, sizeof *pairs);
-    if (!pairs) return;
-    analysis->pairs = pairs;
-    pairs[analysis->pair_count++] = (struct aorta_trace_pair){from, to, 1, bytes};
+    const struct aorta_trace_pair pair = {from, to, 1, bytes};
+    aorta_arena_append(&analysis->memory, &analysis->pairs, &splits->pair_capacity, &analysis->pair_count, &pair,
+                       sizeof pair);
 }
 
 static void add_uneven(struct splits *splits, size_t place, const struct aorta_trace_work *work) {
@@ -451,11 +449,7 @@ static void add_uneven(struct splits *splits, size_t place, const struct aorta_t
     const int64_t sent_bytes = bytes_of(splits->sent, sent, element);
     const int64_t received_bytes = bytes_of(splits->received, received, element);
     if (sent_bytes < 0 || received_bytes < 0) return;
-    struct aorta_trace_uneven *uneven = aorta_arena_grow(&analysis->memory, analysis->uneven, analysis->uneven_count,
-                                                         &splits->uneven_capacity, sizeof *uneven);
-    if (!uneven) return;
-    analysis->uneven = uneven;
-    uneven[analysis->uneven_count++] = (struct aorta_trace_uneven){
+    const struct aorta_trace_uneven uneven = {
         .rank = (uint32_t)place,
         .work = (uint32_t)(work - analysis->ranks[place].work),
         .sent = sent ? sent_bytes : -1,
@@ -463,6 +457,8 @@ static void add_uneven(struct splits *splits, size_t place, const struct aorta_t
         .parts = sent > received ? sent : received,
         .imbalance = imbalance(sent ? splits->sent : splits->received, sent ? sent : received,
                                (int64_t)((double)(sent ? sent_bytes : received_bytes) / element))};
+    aorta_arena_append(&analysis->memory, &analysis->uneven, &splits->uneven_capacity, &analysis->uneven_count, &uneven,
+                       sizeof uneven);
     for (size_t i = 0; i < sent; i++) {
         const int to = group && group->ranks && i < group->rank_count ? group->ranks[i] : (int)i;
         add_pair(splits, analysis->ranks[place].rank, to, (int64_t)((double)splits->sent[i] * element));

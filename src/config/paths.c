@@ -18,11 +18,7 @@ enum { DEEPEST = 8 }; /* folders in folders, as the readers of traces go down */
 
 static void add(struct aorta_paths *paths, const struct aorta_path *path) {
     if (!path->path || !*path->path) return;
-    struct aorta_path *items =
-        aorta_arena_grow(&paths->arena, paths->items, paths->count, &paths->capacity, sizeof *paths->items);
-    if (!items) return;
-    paths->items = items;
-    items[paths->count++] = *path;
+    aorta_arena_append(&paths->arena, &paths->items, &paths->capacity, &paths->count, path, sizeof *path);
 }
 
 static void add_row(struct aorta_paths *paths, const struct aorta_option *row, const char *value, const char *prefix) {

@@ -259,11 +259,7 @@ static void order(struct hwq_graph *g, struct hwq_operation *o) {
 
 static void add_launch(struct hwq_graph *g, struct hwq_operation *o) {
     int64_t *known = g->known[o->stream];
-    struct hwq_operation **launches = aorta_arena_grow(g->hwq->arena, g->launches, g->launch_count, &g->launch_capacity,
-                                                       sizeof(struct hwq_operation *));
-    if (!launches) return;
-    g->launches = launches;
-    launches[g->launch_count++] = o;
+    aorta_arena_append(g->hwq->arena, &g->launches, &g->launch_capacity, &g->launch_count, &o, sizeof o);
     known[o->stream]++;
     memcpy(o->clock, known, sizeof o->clock);
 }
@@ -329,10 +325,7 @@ void hwq_region_end(struct hwq_graph *g) {
 /* ---- steps ---- */
 
 static void add_step(struct hwq_graph *g, struct hwq_step step) {
-    struct hwq_step *steps = aorta_arena_grow(g->hwq->arena, g->steps, g->step_count, &g->step_capacity, sizeof *steps);
-    if (!steps) return;
-    g->steps = steps;
-    steps[g->step_count++] = step;
+    aorta_arena_append(g->hwq->arena, &g->steps, &g->step_capacity, &g->step_count, &step, sizeof step);
 }
 
 static void add_waits(struct hwq_graph *g, const struct hwq_operation *o) {

@@ -148,10 +148,7 @@ void aorta_hwq_limit_json(const struct aorta_hwq_result *result, struct aorta_js
 }
 
 void aorta_hwq_samples_add(struct aorta_hwq_samples *samples, double value, struct aorta_arena *memory) {
-    double *items = aorta_arena_grow(memory, samples->items, samples->count, &samples->capacity, sizeof *items);
-    if (!items) return;
-    samples->items = items;
-    samples->items[samples->count++] = value;
+    aorta_arena_append(memory, &samples->items, &samples->capacity, &samples->count, &value, sizeof value);
 }
 
 double aorta_hwq_samples_median(const struct aorta_hwq_samples *samples) {

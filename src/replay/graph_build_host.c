@@ -208,11 +208,8 @@ static uint32_t name_at(const struct host *host, uint32_t point) {
 
 static void add_pause(struct host *host, struct aorta_pause pause) {
     struct aorta_graph_builder *builder = host->builder;
-    struct aorta_pause *pauses = aorta_arena_grow(&builder->memory, builder->pauses, builder->pause_count,
-                                                  &builder->pause_capacity, sizeof *pauses);
-    if (!pauses) return;
-    builder->pauses = pauses;
-    builder->pauses[builder->pause_count++] = pause;
+    aorta_arena_append(&builder->memory, &builder->pauses, &builder->pause_capacity, &builder->pause_count, &pause,
+                       sizeof pause);
 }
 
 /* A host that pauses after it has read a result may compute with it: the pause begins no sooner than the copy ends,

@@ -34,10 +34,8 @@ struct runs {
 
 static void find_runs(const char *directory, int depth, struct aorta_arena *arena, struct runs *runs) {
     if (aorta_figures_can_read(directory)) {
-        char **paths = aorta_arena_grow(arena, runs->paths, runs->count, &runs->capacity, sizeof *paths);
-        if (!paths) return;
-        runs->paths = paths;
-        paths[runs->count++] = aorta_arena_strdup(arena, directory);
+        char *path = aorta_arena_strdup(arena, directory);
+        aorta_arena_append(arena, &runs->paths, &runs->capacity, &runs->count, &path, sizeof path);
         return;
     }
     DIR *entries = depth < MOST_DEPTH ? opendir(directory) : NULL;

@@ -440,11 +440,9 @@ static aorta_status new_folder(struct aorta_unpacking *unpacking, const char **f
 
 /* Both live as long as the unpacking. */
 static void remember(struct aorta_unpacking *unpacking, const char *path, const char *shown) {
-    struct aorta_unpacked_name *names =
-        aorta_arena_grow(&unpacking->memory, unpacking->names, unpacking->count, &unpacking->capacity, sizeof *names);
-    if (!names) return;
-    unpacking->names = names;
-    names[unpacking->count++] = (struct aorta_unpacked_name){path, shown};
+    const struct aorta_unpacked_name name = {path, shown};
+    aorta_arena_append(&unpacking->memory, &unpacking->names, &unpacking->capacity, &unpacking->count, &name,
+                       sizeof name);
 }
 
 /* ---- single files ---- */

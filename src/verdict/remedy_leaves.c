@@ -168,11 +168,7 @@ static void open_frame(struct remedy_model *model, struct frames *frames, uint32
     frame.own = aorta_remedy_op_bits(model, operation->name);
     frame.all |= frame.own;
     if (operation->sequence >= 0) *(operation->gradient ? &frame.backward : &frame.forward) = operation->sequence;
-    struct frame *items =
-        aorta_arena_grow(model->memory, frames->items, frames->count, &frames->capacity, sizeof frame);
-    if (!items) return;
-    frames->items = items;
-    frames->items[frames->count++] = frame;
+    aorta_arena_append(model->memory, &frames->items, &frames->capacity, &frames->count, &frame, sizeof frame);
 }
 
 /* Copies what the innermost frame says. The loss may also be one of the frames close around it. `generates`: graphs are
