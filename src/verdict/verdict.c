@@ -387,27 +387,39 @@ static void mark_unequal_steps(struct aorta_verdict *verdict) {
     }
 }
 
-enum { LOOP = 8 }; /* as many times a kernel runs in a step that a loop launches */
+enum { LOOP = 8 }; /* turns of a loop in a step */
 
-/* How often a kernel with one of the two names runs in a step in the middle. */
-static size_t runs_in_step(const struct aorta_trace_rank *rank, const char *one, const char *other) {
-    size_t runs = 0;
-    const struct aorta_trace_window *window = rank->window_count ? &rank->windows[rank->window_count / 2] : NULL;
-    for (size_t i = 0; window && i < window->profile.range_count; i++) {
-        const char *name = aorta_trace_text(rank->trace, rank->work[window->work[i]].name);
-        runs += strstr(name, one) || strstr(name, other);
-    }
-    return runs;
+static const struct aorta_trace_window *middle_step(const struct aorta_trace_rank *rank) {
+    return rank->window_count ? &rank->windows[rank->window_count / 2] : NULL;
 }
 
 /* nn.LSTMCell and nn.GRUCell in a loop; nn.LSTM and nn.GRU run kernels of cuDNN or MIOpen instead. */
 static bool runs_cells(const struct aorta_trace_rank *rank) {
-    return runs_in_step(rank, "lstm_cell_forward", "gru_cell_forward") >= LOOP;
+    size_t cells = 0;
+    const struct aorta_trace_window *window = middle_step(rank);
+    for (size_t i = 0; window && i < window->profile.range_count && cells < LOOP; i++) {
+        const char *name = aorta_trace_text(rank->trace, rank->work[window->work[i]].name);
+        cells += strstr(name, "lstm_cell_forward") || strstr(name, "gru_cell_forward");
+    }
+    return cells >= LOOP;
 }
 
 bool aorta_verdict_loops_over_experts(const struct aorta_trace_rank *rank) {
-    return runs_in_step(rank, "DeviceSelectSweep", "DeviceSelectSweep") >= LOOP &&
-           runs_in_step(rank, "indexFuncLargeIndex", "indexFuncSmallIndex") >= LOOP;
+    size_t turns = 0;
+    bool selected = false, multiplied = false;
+    const struct aorta_trace_window *window = middle_step(rank);
+    for (size_t i = 0; window && i < window->profile.range_count && turns < LOOP; i++) {
+        const char *name = aorta_trace_text(rank->trace, rank->work[window->work[i]].name);
+        if (strstr(name, "DeviceSelectSweep")) {
+            selected = true;
+        } else if (selected && aorta_kernel_is_gemm(name)) {
+            multiplied = true;
+        } else if (strstr(name, "indexFuncLargeIndex") || strstr(name, "indexFuncSmallIndex")) {
+            turns += multiplied;
+            selected = multiplied = false;
+        }
+    }
+    return turns >= LOOP;
 }
 
 /* Marks the findings of two causes, whose advice depends on it. */

@@ -110,7 +110,8 @@ void aorta_gains_add_fixes(struct gains *gains);
 /* By the gain that is shown, largest first; then by cost. */
 void aorta_findings_order(struct aorta_finding *findings, size_t count);
 
-/* Each expert of a mixture selects its tokens by a mask and adds its output to them (index_add_). (verdict.c) */
+/* Each expert of a mixture selects its tokens by a mask, multiplies them and adds its output to them (index_add_).
+ * (verdict.c) */
 bool aorta_verdict_loops_over_experts(const struct aorta_trace_rank *rank);
 
 /* A step's work in order of launch, and what becomes of each row of the trace's work[]. (launched_work.c) */

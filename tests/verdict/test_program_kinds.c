@@ -162,24 +162,31 @@ static void loops_of_compilers_have_their_own_advice(void **state) {
     }
 }
 
-/* Experts of a mixture one after the other: a selection, a product, and index_add_. Without index_add_ masks select for
- * another reason. */
+/* Experts of a mixture one after the other: a selection, a product, and index_add_. Without one of them masks select
+ * for another reason. */
 static void loops_over_experts_have_their_own_advice(void **state) {
     (void)state;
-    static const char *const loop[] = {"at_cuda_detail::cub::detail::select::DeviceSelectSweepKernel",
-                                       "nvjet_sm90_tst_TNN", "at::native::indexFuncLargeIndex"};
-    for (size_t kernels = 3; kernels >= 2; kernels--) {
+#define SELECT "at_cuda_detail::cub::detail::select::DeviceSelectSweepKernel"
+#define ADD "at::native::indexFuncLargeIndex"
+    static const struct {
+        const char *turn[3];
+        bool experts;
+        const char *advice;
+    } rows[] = {{{SELECT, "nvjet_sm90_tst_TNN", ADD}, true, "one grouped product for all experts"},
+                {{SELECT, "nvjet_sm90_tst_TNN", "at::native::copy"}, false, "capture the step"},
+                {{SELECT, "at::native::copy", ADD}, false, "capture the step"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct sample_kineto sample;
         sample_kineto_begin(&sample, 0, 1);
         for (int j = 0; j < 3 * LAYERS; j++)
-            sample_kineto_kernel(&sample, loop[(size_t)j % kernels], STREAM, 10000 + j * EVERY_US, 10006 + j * EVERY_US,
-                                 20, "");
+            sample_kineto_kernel(&sample, rows[i].turn[j % 3], STREAM, 10000 + j * EVERY_US, 10006 + j * EVERY_US, 20,
+                                 "");
         sample_kineto_open(&sample, &list);
         check_ok(aorta_trace_analyze(&list, NULL, &analysis));
         check_ok(aorta_verdict_make(&analysis, &verdict));
         const struct aorta_finding *found = said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH);
-        assert_int_equal(aorta_facts_has(&found->facts, AORTA_FACT_EXPERTS), kernels == 3);
-        said_expect(said_advice(found), kernels == 3 ? "one grouped product for all experts" : "capture the launches");
+        assert_int_equal(aorta_facts_has(&found->facts, AORTA_FACT_EXPERTS), rows[i].experts);
+        said_expect(said_advice(found), rows[i].advice);
         end();
     }
 }
