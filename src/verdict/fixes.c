@@ -125,34 +125,21 @@ static bool find_turns(const struct aorta_launched_work *launched, size_t first,
     return turns >= FEWEST;
 }
 
-/* `context`: NULL, or the sum of the products' times that it adds to instead of dropping. */
+/* The products' time stays, without their launches. */
 static void drop_turns(const struct aorta_launched_work *launched, const void *context) {
+    (void)context;
     static const char *const markers[] = {"DeviceSelectSweep", "indexing_backward"};
-    double *const *products_ns = context;
     for (size_t k = 0; k < sizeof markers / sizeof *markers; k++)
         for (size_t i = 0, second, last; i < launched->count; i++) {
             if (!aorta_launches_named(launched, i, markers[k])) continue;
             const bool loop = find_turns(launched, i, markers[k], &second, &last);
             for (size_t j = second; loop && j < last; j++) {
-                const struct aorta_trace_work *work = launched->work[j];
-                if (!products_ns)
-                    aorta_drop_work(launched, j);
-                else if (aorta_kernel_is_gemm(aorta_trace_text(launched->rank->trace, work->name)))
-                    **products_ns += (double)(work->end_ns - work->start_ns);
+                aorta_drop_work(launched, j);
+                if (aorta_kernel_is_gemm(aorta_trace_text(launched->rank->trace, launched->work[j]->name)))
+                    aorta_launched_scale(launched, j)->left = 1;
             }
             i = last;
         }
-}
-
-static double gain_of_grouping(const struct gains *gains) {
-    struct aorta_arena scratch = {0};
-    struct aorta_launched_work launched;
-    double sum_ns = 0, *products_ns = &sum_ns;
-    aorta_launched_in_middle(gains->analysis, &gains->analysis->ranks[0], &scratch, &launched);
-    if (!scratch.failed) drop_turns(&launched, &products_ns);
-    aorta_arena_end(&scratch, gains->verdict->arena);
-    const double all_ms = aorta_gain_without_work(gains, aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC), drop_turns, NULL);
-    return fmax(all_ms - sum_ns / 1e6, 0);
 }
 
 /* ---- data that comes back ----
@@ -559,7 +546,8 @@ static void add_awaited(struct gains *gains) {
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_SYNC);
     double gain_ms = finding ? gain_of_awaited(gains, &finding->facts) : 0;
     if (finding && aorta_verdict_loops_over_experts(&gains->analysis->ranks[0]))
-        gain_ms = fmax(gain_ms, gain_of_grouping(gains));
+        gain_ms =
+            fmax(gain_ms, aorta_gain_without_work(gains, aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC), drop_turns, NULL));
     if (!finding || gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
     const double launches_ms = gain_ms - finding->alone_ms;
     aorta_gains_replace(gains, finding, gain_ms);
