@@ -4,9 +4,10 @@
     compile.py [OUT] --aorta BIN [--only NAME ...]   on a machine with one GPU, about five minutes
     compile.py OUT --aorta BIN --check               anywhere
 
-A process per network compiles; when all have, one after the other times both forms (median of blocks of steps) and records three
-steps of each with torch.profiler. OUT ($OUT, else /tmp/aorta-compile) gets compile-1.tar.xz … with NAME/: times.json, eager.json and compiled.json. "Pointwise" is the
-time of kernels in a step that are no products, convolutions or attention. --check analyses the recordings again.
+A process per network compiles. When all are ready, each in turn times both forms (median of blocks of steps) and records three
+steps of each with torch.profiler. OUT ($OUT, else /tmp/aorta-compile) gets compile-1.tar.xz …, which have NAME/times.json,
+NAME/eager.json and NAME/compiled.json. "Pointwise" is the time of kernels in a step that are no products, convolutions or
+attention. --check analyses the recordings again.
 """
 import argparse
 import json
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from runs import last_lines, pack, unpack
+from runs import Started, last_lines, pack, read_json, unpack, write_json
 
 NAMES = ("llama", "llama_long", "gpt2", "bert", "t5", "vit", "swin", "convnext", "resnet")
 FORMS = ("eager", "compiled")
@@ -108,16 +109,15 @@ def work(name, out):
         compiled()
     torch.cuda.synchronize()
     torch.cuda.empty_cache()  # the next network may need it
-    with open(os.path.join(out, f"{name}.ready"), "w", encoding="utf-8"):
-        pass
-    while not os.path.exists(os.path.join(out, f"{name}.turn")):
+    gate = os.path.join(out, f"{name}.gate")
+    write_json(f"{gate}.ready0", {})
+    while not os.path.exists(gate):
         time.sleep(0.05)
     os.makedirs(os.path.join(out, name))
     times = {"eager_ms": timed(eager), "compiled_ms": timed(compiled)}
     for form, step in zip(FORMS, (eager, compiled)):
         recorded(step, os.path.join(out, name, f"{form}.json"))
-    with open(os.path.join(out, name, "times.json"), "w", encoding="utf-8") as file:
-        json.dump(times, file)
+    write_json(os.path.join(out, name, "times.json"), times)
 
 
 # ---- the comparison ----
@@ -141,11 +141,9 @@ def fusion_of(aorta, path):
 def show(out, aorta):
     print("network      eager  compiled  saved  pointwise eager  compiled  saved  fusion by the verdict")
     for name in NAMES:
-        path = os.path.join(out, name, "times.json")
-        if not os.path.exists(path):
+        times = read_json(os.path.join(out, name, "times.json"))
+        if not times:
             continue
-        with open(path, encoding="utf-8") as file:
-            times = json.load(file)
         traces = [os.path.join(out, name, f"{form}.json") for form in FORMS]
         before, after = map(pointwise_ms, traces)
         figure, headline = fusion_of(aorta, traces[0])
@@ -156,24 +154,19 @@ def show(out, aorta):
 def record(options, folder):
     started = {}
     for name in options.only or NAMES:
-        log = open(os.path.join(folder, f"{name}.log"), "w", encoding="utf-8")
-        started[name] = subprocess.Popen([sys.executable, __file__, folder, "--aorta", options.aorta, "--work", name],
-                                         stdout=log, stderr=log)
-    until = time.monotonic() + READY_SECONDS
-    ready = [os.path.join(folder, f"{name}.ready") for name in started]
-    while not all(os.path.exists(path) or process.poll() for path, process in zip(ready, started.values())):
-        if time.monotonic() > until:
-            break
-        time.sleep(0.2)
-    for name, process in started.items():
-        with open(os.path.join(folder, f"{name}.turn"), "w", encoding="utf-8"):
-            pass
-        try:
-            process.wait(TURN_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        if process.wait():
-            print(f"{name}: {last_lines(os.path.join(folder, f'{name}.log'))}", flush=True)
+        command = [sys.executable, os.path.abspath(__file__), folder, "--aorta", options.aorta, "--work", name]
+        started[name] = Started(command, os.path.join(folder, f"{name}.gate"))
+    try:
+        until = time.monotonic() + READY_SECONDS
+        for one in started.values():
+            one.wait_ready(until - time.monotonic())
+        for name, one in started.items():
+            status, _ = one.finish(TURN_SECONDS)
+            if status != 0:
+                print(f"{name}: {'took too long' if status is None else last_lines(one.log)}", flush=True)
+    finally:
+        for one in started.values():
+            one.end()
 
 
 def main():

@@ -202,7 +202,7 @@ NINTH = [
     pair("selective", 1, "selective.py", "", "sums", LAUNCHES, how=BOTH),
     pair("vocoder", 1, "vocoder.py", "", "once", f"{LAUNCHES} recompute", how=BOTH),
     pair("matcher", 1, "matcher.py", "", "near", "host_sync host_pause"),
-    pair("jax_watch", 1, "jax_watch.py", "", "end", "host_sync host_launch", advice="loss"),
+    pair("jax_watch", 1, "jax_watch.py", "", "end", "host_sync"),
     pair("packed", 1, "packed.py", "", "once", "casts fusion recompute", how=BOTH),
     pair("host_adam", 1, "host_adam.py", "", "device", "copy host_pause host_sync"),
     pair("scheduled", 2, "scheduled.py", "2", "4", "pipeline_bubble", more=2, how=BOTH),
