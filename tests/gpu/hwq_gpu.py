@@ -199,10 +199,10 @@ def gaps(visit):
                                                 visit.program("aorta"), "hwq", "run", workload, "--device",
                                                 visit.options.device, "--streams", "8", "--iterations", "20", "--gate",
                                                 "--output", visit.file(name + "_run.json")])
-        if status == 0:
-            status = visit.aorta(name, ["hwq", "profile", "--json", "--trace", visit.file(name + "_spool")])
-        else:
-            name += "_record"
+        if status != 0:
+            visit.wrong(name + "_record", status)
+            continue
+        status = visit.aorta(name, ["hwq", "profile", "--json", "--trace", visit.file(name + "_spool")])
         recorded, run = visit.load(name), visit.load(name + "_run.json")
         if status != 0 or not recorded or not run:
             visit.wrong(name, status)
