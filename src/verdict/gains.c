@@ -461,6 +461,23 @@ static void split_stalls(struct aorta_verdict *verdict) {
     }
 }
 
+/* Launches that cost nothing as recorded, and would once another cause is fixed: that cause comes first. */
+static void put_launches_second(struct aorta_verdict *verdict) {
+    static const double LITTLE = 0.01; /* of the gain */
+    struct aorta_finding *launches = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_LAUNCH);
+    if (!launches || !launches->only_after) return;
+    if (verdict->replay.recording_ms > 0 || launches->cost_ms > LITTLE * launches->gain_ms) return;
+    static const enum aorta_fact_key idle[] = {AORTA_FACT_IDLE_UNQUEUED, AORTA_FACT_IDLE_UNKNOWN,
+                                               AORTA_FACT_UNEXPLAINED, AORTA_FACT_GAP};
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++) aorta_facts_remove(&launches->facts, idle[i]);
+    aorta_facts_flag(&launches->facts, AORTA_FACT_LIMIT_NEXT);
+    struct aorta_finding *first = aorta_verdict_find(verdict, launches->partner);
+    if (!first || first->joint_ms > 0 || !(launches->joint_ms > 0)) return;
+    first->partner = AORTA_CAUSE_HOST_LAUNCH;
+    first->joint_ms = launches->joint_ms;
+    launches->joint_ms = 0;
+}
+
 /* A shared gain belongs to a cause of the verdict. */
 static void drop_foreign_shares(struct aorta_verdict *verdict) {
     for (size_t i = 0; i < verdict->finding_count; i++) {
@@ -505,6 +522,7 @@ static void add_gains(struct gains *gains) {
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);
     name_input(verdict);
     clear_launches(verdict);
+    put_launches_second(verdict);
     add_upper_bounds(gains);
     bound_floor(verdict);
     drop_foreign_shares(verdict);

@@ -542,6 +542,38 @@ static void launch_times_unknown(void **state) {
     end(run, &verdict);
 }
 
+/* The host launches eight kernels in 7.2 ms of each step of 8 and is always one step ahead. Without the copy it would
+ * be the slower of the two, but the copy is what the step waits for:
+ *
+ *   host  |1|2|3|4|5|6|7|8|.wait.|1|2|3|4|5|6|7|8|.wait.|
+ *   GPU   [ copy 4 ms ][1][2][..][8][ copy 4 ms ][1][2][..][8] */
+static void launches_that_bind_next_come_second(void **state) {
+    enum { STEP = 8 * MS, COPY = 4 * MS, LAUNCH = 900000, KERNELS = 8 };
+    (void)state;
+    struct run *run = new_run();
+    int64_t previous = INT64_MIN;
+    for (int step = 0; step < 12; step++) {
+        struct sample *sample = begin(run, 0, step);
+        const int64_t t = step * STEP, launched = t - STEP;
+        sample_copy(sample, t, t + COPY, launched);
+        for (int i = 0; i < KERNELS; i++)
+            sample_compute(sample, t + COPY + i * MS / 2, t + COPY + (i + 1) * MS / 2, launched + i * LAUNCH);
+        sample_host(sample, AORTA_HOST_SYNC, launched + KERNELS * LAUNCH, t);
+        sample_done(sample, previous);
+        previous = sample->profile.end_ns;
+    }
+    struct aorta_verdict verdict = verdict_of(run, -1);
+    const struct aorta_finding *copy = &verdict.findings[0];
+    const struct aorta_finding *launches = said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH);
+    assert_int_equal(copy->cause, AORTA_CAUSE_COPY);
+    assert_non_null(launches);
+    assert_int_equal(copy->partner, AORTA_CAUSE_HOST_LAUNCH);
+    said_near(copy->joint_ms, 4, 0.1);
+    assert_true(launches->only_after && !(launches->joint_ms > 0));
+    assert_true(said_has(launches, AORTA_FACT_LIMIT_NEXT) && !said_has(launches, AORTA_FACT_IDLE_UNKNOWN));
+    end(run, &verdict);
+}
+
 static void warmup_is_chosen_and_said(void **state) {
     (void)state;
     static const struct {
@@ -621,6 +653,7 @@ int main(void) {
         cmocka_unit_test(contention),
         cmocka_unit_test(products_lose_to_transfers),
         cmocka_unit_test(launch_times_unknown),
+        cmocka_unit_test(launches_that_bind_next_come_second),
         cmocka_unit_test(warmup_is_chosen_and_said),
         cmocka_unit_test(text_is_whole_and_honest),
     };
