@@ -249,5 +249,6 @@ void aorta_bubble_limit(const struct gains *gains, struct aorta_facts *facts) {
         if (!gain || gain->value <= most_ms) continue;
         aorta_facts_set(facts, keys[i], most_ms);
         aorta_facts_set(facts, AORTA_FACT_HOST_STEP, host_ms);
+        if (!i) aorta_facts_flag(facts, AORTA_FACT_HOST_LIMITS);
     }
 }
