@@ -123,7 +123,11 @@ const char *aorta_name_for_line(const char *name, char *text, size_t size) {
     if (function) keep_functor(whole);
     if (function) drop_namespaces(whole);
     struct aorta_text cut = {0};
-    if (aorta_columns(whole) > AORTA_NAME_COLUMNS) aorta_text_column(&cut, whole, AORTA_NAME_COLUMNS);
+    const bool closes = *whole && strchr(whole, '(') && whole[strlen(whole) - 1] == ')'; /* "linear (nvjet…)" */
+    if (aorta_columns(whole) > AORTA_NAME_COLUMNS) {
+        aorta_text_column(&cut, whole, AORTA_NAME_COLUMNS - closes);
+        aorta_text_puts(&cut, closes ? ")" : "");
+    }
     snprintf(text, size, "%s", cut.data ? cut.data : whole);
     aorta_text_free(&cut);
     return text;

@@ -104,6 +104,9 @@ static void long_names_have_sixty_columns(void **state) {
     said_expect(cut, "…");
     name[80] = '\0'; /* exactly 60 columns stay whole */
     assert_string_equal(aorta_name_for_line(name, text, sizeof text), name);
+    assert_string_equal(aorta_name_for_line("linear_forward (nvjet_sm90_tst_64x48_64x15_2x1_v_bz_bias_TNT_and_more)",
+                                            text, sizeof text),
+                        "linear_forward (nvjet_sm90_tst_64x48_64x15_2x1_v_bz_bias_T…)");
 }
 
 static void shapes_are_short(void **state) {
