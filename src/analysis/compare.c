@@ -218,7 +218,9 @@ static bool is_one_thing(const struct aorta_trace_comparison *c, const struct ao
     return row->section == AORTA_SECTION_OPERATION ? !is_replaced(c, row, side) : is_replacement(c, row, side);
 }
 
-/* Where chance is not known each change counts. `rows`: a place for each row. */
+/* Where chance is not known each change counts. What makes half of a step's change that is
+ * significant need not stand out from all rows.
+ * `rows`: a place for each row. */
 static const struct aorta_trace_compare_row *find_largest(const struct aorta_trace_comparison *c, size_t side,
                                                           bool longer, struct aorta_compared *rows) {
     static const double least = 0.01; /* of the base's step */
@@ -236,7 +238,11 @@ static const struct aorta_trace_compare_row *find_largest(const struct aorta_tra
                                                 .of = value->of};
     }
     aorta_compared_correct(rows, count);
-    for (size_t i = 0; i < count; i++) rows[i].counts |= isnan(rows[i].p) && !rows[i].too_small;
+    const struct aorta_trace_compared *step = &c->rows[0].values[side];
+    for (size_t i = 0; i < count; i++) {
+        const bool half = step->of.p_value < aorta_significance && 2 * rows[i].far >= fabs(step->change_ms);
+        rows[i].counts |= !rows[i].too_small && (isnan(rows[i].p) || (half && rows[i].of.p_value < aorta_significance));
+    }
     const struct aorta_compared *largest = aorta_compared_largest(rows, count);
     return largest ? largest->source : NULL;
 }

@@ -214,11 +214,12 @@ static const struct aorta_trace_compare_row *largest(const struct aorta_trace_co
     return longer == with ? c->sides[side].longer : c->sides[side].shorter;
 }
 
-/* Whether the step's change is about that of its largest row: more of the row is made up for by other rows. */
+/* Whether the step's change is about that of its largest row: no other rows make more of it, or make up for it. */
 static bool explains(const struct aorta_trace_comparison *c, size_t side) {
-    static const double most = 2;
+    static const double least = 0.5, most = 2;
     const struct aorta_trace_compare_row *row = largest(c, side, true);
-    return row && fabs(row->values[side].change_ms) <= most * fabs(c->rows[0].values[side].change_ms);
+    const double part = row ? row->values[side].change_ms / c->rows[0].values[side].change_ms : 0;
+    return part >= least && part <= most;
 }
 
 /* "B is faster than A: step 285 -> 180 ms (-37%), mostly softmax 262 -> 154 ms (-41%)" */
@@ -317,8 +318,8 @@ static void put_category(const struct about *about, struct aorta_text *out) {
     }
     if (!most || !(fabs(most->values[side].change_ms) > least * c->rows[0].values[0].ms)) return;
     if (most == c->sides[side].longer || most == c->sides[side].shorter) return; /* another line has it */
+    if (most->values[side].of.p_value >= aorta_significance) return;
     put_change(most, side, out);
-    if (most->values[side].of.p_value >= aorta_significance) aorta_text_puts(out, ", within the noise");
 }
 
 /* Recordings that are compared as a whole have no term between runs. */
