@@ -170,7 +170,7 @@ static aorta_status read_cause(const char *name, struct request *request) {
 static aorta_status read_remedy(const char *name, struct request *request) {
     const char *known[AORTA_REMEDY_COUNT];
     const uint32_t found = aorta_remedy_find(name);
-    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) known[i] = aorta_remedy_key((enum aorta_remedy)i);
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) known[i] = aorta_remedy_rules[i].key;
     request->remedies |= found;
     return found ? NULL : unknown_name("remedy", "remedy", name, known, AORTA_REMEDY_COUNT);
 }

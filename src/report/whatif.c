@@ -163,11 +163,10 @@ static void find_changes(const struct aorta_whatif_result *result, struct aorta_
         FIND(found, WITHOUT, text("cause", cause), text("meaning", aorta_removal_description((enum aorta_removal)i)));
     }
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
-        const enum aorta_remedy remedy = (enum aorta_remedy)i;
-        if (!(result->remedies.set & aorta_remedy_bit(remedy))) continue;
-        FIND(found, WITH, text("remedy", aorta_remedy_key(remedy)),
-             text("bound", aorta_remedy_is_upper(remedy) ? "at most" : NULL),
-             text("change", aorta_remedy_change(remedy)), text("lacks", worth->lacks[i]));
+        const struct aorta_remedy_rule *rule = &aorta_remedy_rules[i];
+        if (!(result->remedies.set & aorta_remedy_bit((enum aorta_remedy)i))) continue;
+        FIND(found, WITH, text("remedy", rule->key), text("bound", rule->upper ? "at most" : NULL),
+             text("change", rule->change), text("lacks", worth->lacks[i]));
     }
     if (result->remedies.set && worth->unknown)
         FIND(found, SAVED_UNKNOWN, text("reason", worth->unknown));
@@ -443,7 +442,7 @@ static void write_remedies(const char *key, const struct aorta_whatif_remedies *
     aorta_json_key_array(json, key);
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
         if (remedies->set & aorta_remedy_bit((enum aorta_remedy)i) && (!lacking || remedies->worth.lacks[i]))
-            aorta_json_string(json, aorta_remedy_key((enum aorta_remedy)i));
+            aorta_json_string(json, aorta_remedy_rules[i].key);
     aorta_json_array_end(json);
 }
 

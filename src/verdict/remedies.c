@@ -10,48 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum need { NEEDS_TIMES, NEEDS_NAMES, NEEDS_SHAPES };
-
-static const struct {
-    const char *key, *cause, *change;
-    void (*rule)(struct remedy_model *);
-    enum need needs;
-    double least;
-    bool upper, ours;
-} table[AORTA_REMEDY_COUNT] = {
+const struct aorta_remedy_rule aorta_remedy_rules[AORTA_REMEDY_COUNT] = {
 #define REMEDY(name, key, cause, rule, needs, least, upper, ours, change)                                              \
-    {key, cause, change, rule, NEEDS_##needs, least, upper, ours},
+    {key, cause, change, rule, AORTA_NEEDS_##needs, least, upper, ours},
 #include "verdict/remedies.def"
 #undef REMEDY
 };
-
-const char *aorta_remedy_key(enum aorta_remedy remedy) {
-    return table[remedy].key;
-}
-
-const char *aorta_remedy_cause(enum aorta_remedy remedy) {
-    return table[remedy].cause;
-}
-
-const char *aorta_remedy_change(enum aorta_remedy remedy) {
-    return table[remedy].change;
-}
-
-double aorta_remedy_least_share(enum aorta_remedy remedy) {
-    return table[remedy].least;
-}
-
-bool aorta_remedy_is_upper(enum aorta_remedy remedy) {
-    return table[remedy].upper;
-}
 
 /* The key of a cause selects all remedies of the cause that are not upper bounds. */
 uint32_t aorta_remedy_find(const char *text) {
     uint32_t set = 0;
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
-        if (!strcmp(table[i].key, text)) return aorta_remedy_bit((enum aorta_remedy)i);
+        if (!strcmp(aorta_remedy_rules[i].key, text)) return aorta_remedy_bit((enum aorta_remedy)i);
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
-        if (!strcmp(table[i].cause, text) && !table[i].upper) set |= aorta_remedy_bit((enum aorta_remedy)i);
+        if (!strcmp(aorta_remedy_rules[i].cause, text) && !aorta_remedy_rules[i].upper)
+            set |= aorta_remedy_bit((enum aorta_remedy)i);
     return set;
 }
 
@@ -66,10 +39,9 @@ void aorta_remedy_claim(struct remedy_model *model, size_t number, double new_ns
     model->now_ns[number] -= saved_ns;
     model->gone[number] += gone;
     const bool again = model->gained_ns[number] > 0; /* by the same remedy */
-    model->claimed[number] = true;
     model->gained_ns[number] += saved_ns;
     if (!leaf->counted) return;
-    model->row->then_ns += saved_ns;
+    model->row->alone_ns += saved_ns;
     if (model->rough) model->row->rough_ns += saved_ns;
     model->row->touched_ns += again ? 0 : leaf->ns;
     model->row->operations += !again;
@@ -90,7 +62,7 @@ void aorta_remedy_claim_together(struct remedy_model *model, const size_t *leave
 void aorta_remedy_cost(struct remedy_model *model, size_t number, double more_ns) {
     model->now_ns[number] += more_ns;
     model->gained_ns[number] -= more_ns;
-    if (model->leaves[number].counted) model->row->then_ns -= more_ns;
+    if (model->leaves[number].counted) model->row->alone_ns -= more_ns;
 }
 
 /* A remedy that costs more than it saves is none. */
@@ -110,7 +82,6 @@ double aorta_remedy_least(const struct remedy_model *model, double flops, enum l
 static void forget(struct remedy_model *model) {
     for (size_t i = 0; i < model->leaf_count; i++) model->now_ns[i] = model->leaves[i].ns;
     memset(model->gone, 0, model->leaf_count * sizeof *model->gone);
-    memset(model->claimed, 0, model->leaf_count);
     memset(model->added, 0, model->leaf_count);
     memset(model->stays, 0, model->leaf_count * sizeof *model->stays);
     model->attention_fused = model->halved = false;
@@ -118,22 +89,23 @@ static void forget(struct remedy_model *model) {
 
 static const char *lacks(const struct remedy_model *model, enum aorta_remedy remedy) {
     if (model->own) return NULL; /* rules say nothing of what has no shape */
-    if (table[remedy].needs != NEEDS_SHAPES || model->shapes) return NULL;
+    if (aorta_remedy_rules[remedy].needs != AORTA_NEEDS_SHAPES || model->shapes) return NULL;
     return model->operations ? "shapes" : "operations";
 }
 
+/* The rule starts from what other rules left since forget(). */
 static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struct aorta_remedy_row *row) {
+    const struct aorta_remedy_rule *rule = &aorta_remedy_rules[remedy];
     memset(model->gained_ns, 0, model->leaf_count * sizeof *model->gained_ns);
     *row = (struct aorta_remedy_row){.lacks = lacks(model, remedy)};
     model->row = row;
     model->rough = false;
     memcpy(model->gone_before, model->gone, model->leaf_count * sizeof *model->gone);
     /* Our own runs have the remedies that a key does. */
-    const bool applies =
-        model->own ? model->rates && table[remedy].ours : model->rates || table[remedy].needs == NEEDS_TIMES;
-    if (!row->lacks && applies) table[remedy].rule(model);
-    if (row->then_ns < 0) undo(model);
-    row->then_ns /= model->steps;
+    const bool applies = model->own ? model->rates && rule->ours : model->rates || rule->needs == AORTA_NEEDS_TIMES;
+    if (!row->lacks && applies) rule->apply(model);
+    if (row->alone_ns < 0) undo(model);
+    row->alone_ns /= model->steps;
     row->rough_ns /= model->steps;
     row->touched_ns /= model->steps;
     row->operations /= model->steps;
@@ -197,7 +169,6 @@ static void find_largest(const struct remedy_model *model, struct aorta_remedy_r
     row->largest.dims = dims_of(model, &model->leaves[largest.leaf]);
     row->largest.runs = largest.runs / model->steps;
     row->largest.ns = largest.ns / model->steps;
-    row->kernels_ns = model->row_kernels_ns;
 }
 
 /* ---- rates that the run itself reaches ---- */
@@ -266,16 +237,7 @@ static void run_all(struct aorta_remedies *remedies) {
         struct aorta_remedy_row *row = &remedies->rows[i];
         forget(model);
         run_rule(model, (enum aorta_remedy)i, row);
-        row->alone_ns = row->then_ns;
-        row->then_ns = 0;
         if (row->alone_ns > 0) find_largest(model, row);
-    }
-    forget(model);
-    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
-        struct aorta_remedy_row then;
-        if (!(remedies->rows[i].alone_ns > 0) || table[i].upper) continue;
-        run_rule(model, (enum aorta_remedy)i, &then);
-        remedies->rows[i].then_ns = then.then_ns;
     }
 }
 
@@ -289,7 +251,7 @@ struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedi
         struct aorta_remedy_row row;
         if (!(set & aorta_remedy_bit((enum aorta_remedy)i))) continue;
         run_rule(model, (enum aorta_remedy)i, &row);
-        applied.saved_ns += row.then_ns;
+        applied.saved_ns += row.alone_ns;
     }
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
@@ -360,7 +322,6 @@ static void reserve_ledger(struct remedy_model *model) {
     model->gained_ns = aorta_arena_alloc(model->memory, leaves * sizeof *model->gained_ns);
     model->gone = aorta_arena_alloc(model->memory, leaves * sizeof *model->gone);
     model->gone_before = aorta_arena_alloc(model->memory, leaves * sizeof *model->gone_before);
-    model->claimed = aorta_arena_alloc(model->memory, leaves);
     model->added = aorta_arena_alloc(model->memory, leaves);
     model->stays = aorta_arena_alloc(model->memory, leaves * sizeof *model->stays);
     model->order = aorta_arena_alloc(model->memory, leaves * sizeof *model->order);
@@ -415,7 +376,6 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
     for (size_t i = 0; i < model->leaf_count; i++) remedies->looks_up |= aorta_remedy_looks_up(&model->leaves[i]);
     for (size_t i = 0; i < model->leaf_count; i++)
         if (model->leaves[i].counted) remedies->kernels_ns += model->leaves[i].ns / model->steps;
-    model->row_kernels_ns = remedies->kernels_ns;
     find_rates(model);
     if (!model->rates)
         remedies->unknown = model->peaks.reason ? model->peaks.reason : "the device's rate in 16 bits is not known";

@@ -21,11 +21,17 @@ enum aorta_remedy {
 #undef REMEDY
     AORTA_REMEDY_COUNT
 };
-const char *aorta_remedy_key(enum aorta_remedy remedy);    /* "precision=bf16" */
-const char *aorta_remedy_cause(enum aorta_remedy remedy);  /* "precision" */
-const char *aorta_remedy_change(enum aorta_remedy remedy); /* "products … in bf16" */
-double aorta_remedy_least_share(enum aorta_remedy remedy); /* of the gain, on a card at its power limit */
-bool aorta_remedy_is_upper(enum aorta_remedy remedy);      /* an upper bound: it gets no row of the verdict */
+struct remedy_model;
+/* A row of remedies.def. */
+struct aorta_remedy_rule {
+    const char *key, *cause, *change; /* "precision=bf16", "precision", "products … in bf16" */
+    void (*apply)(struct remedy_model *model);
+    enum { AORTA_NEEDS_TIMES, AORTA_NEEDS_NAMES, AORTA_NEEDS_SHAPES } needs;
+    double least; /* of the gain, on a card at its power limit */
+    bool upper;   /* an upper bound: it gets no row of the verdict */
+    bool ours;    /* a key of aorta train does it */
+};
+extern const struct aorta_remedy_rule aorta_remedy_rules[AORTA_REMEDY_COUNT];
 /* Remedies of one text of --remedy, as bits: a key, or a cause ("precision": all of it). 0: there is none. */
 uint32_t aorta_remedy_find(const char *text);
 static inline uint32_t aorta_remedy_bit(enum aorta_remedy remedy) {
@@ -34,12 +40,10 @@ static inline uint32_t aorta_remedy_bit(enum aorta_remedy remedy) {
 
 struct aorta_remedy_row {
     double alone_ns;     /* kernel time saved, from the recording as it is */
-    double then_ns;      /* … from what the remedies before it left */
     double touched_ns;   /* kernel time of the operations that it changes, as recorded */
     double operations;   /* number of these operations */
     double gone;         /* number of kernels that are removed */
     double memory_bytes; /* additional memory; 0: none known */
-    double kernels_ns;   /* all kernels of the step */
     struct {
         const char *name, *dims; /* the trace's; name NULL: it saves nothing; dims NULL: not recorded */
         double runs, ns;         /* per step */
@@ -48,7 +52,6 @@ struct aorta_remedy_row {
     const char *lacks;           /* what the file would need, as advice; static; NULL: nothing */
 };
 
-struct remedy_model;
 struct aorta_remedies {
     struct aorta_remedy_row rows[AORTA_REMEDY_COUNT];
     double kernels_ns; /* all of the step */

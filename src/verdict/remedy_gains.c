@@ -23,7 +23,7 @@ struct aorta_remedy_gains {
     size_t rank_count;
     enum aorta_framework framework; /* of the first rank; all names are read for it */
     struct aorta_replay replay;
-    struct aorta_graph scaled;          /* of the remedies measured last: its memory serves all of them */
+    struct aorta_graph scaled;          /* of the remedies measured last: in the end of those with a finding */
     double step_ns;                     /* as recorded */
     double gain_ns[AORTA_REMEDY_COUNT]; /* alone */
     double then_ns[AORTA_REMEDY_COUNT]; /* after those before it */
@@ -31,11 +31,12 @@ struct aorta_remedy_gains {
     double behind_ns[AORTA_REMEDY_COUNT]; /* of what the host hides: once all causes are gone, */
     double joint_ns[AORTA_REMEDY_COUNT];  /* and together with one cause, the partner; 0: with none */
     enum aorta_removal partner[AORTA_REMEDY_COUNT];
-    bool collectives;               /* run in the steps */
-    bool with_attention;            /* 16 bits gain much more with attention in one kernel, which fp32 has not … */
-    double paired_ns;               /* … by so much */
-    double together_ns, without_ns; /* the step with all of them; without all causes, too */
-    uint32_t set;                   /* those that are worth it */
+    bool collectives;    /* run in the steps */
+    bool with_attention; /* 16 bits gain much more with attention in one kernel, which fp32 has not … */
+    double paired_ns;    /* … by so much */
+    double together_ns;  /* the step with all of them */
+    double without_ns;   /* … with those that have a finding, without all causes; infinite: none has one */
+    uint32_t set;        /* those that are worth it */
 };
 
 /* ---- ranks ---- */
@@ -71,7 +72,7 @@ static bool is_worth(const struct aorta_remedy_gains *measured, enum aorta_remed
         saved_ns += measured->ranks[i].rows[remedy].alone_ns;
         all_ns += measured->ranks[i].kernels_ns;
     }
-    return saved_ns > WORTH * all_ns && !aorta_remedy_is_upper(remedy);
+    return saved_ns > WORTH * all_ns && !aorta_remedy_rules[remedy].upper;
 }
 
 /* ---- the step ---- */
@@ -161,7 +162,6 @@ static uint32_t said(const struct aorta_remedy_gains *measured) {
 static void measure_steps(struct aorta_remedy_gains *measured) {
     double before_ns = measured->step_ns;
     uint32_t set = 0;
-    measured->together_ns = measured->without_ns = before_ns;
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         const uint32_t bit = aorta_remedy_bit((enum aorta_remedy)i);
         if (!(measured->set & bit)) continue;
@@ -178,7 +178,7 @@ static void measure_steps(struct aorta_remedy_gains *measured) {
     measured->together_ns = before_ns;
     measure_hidden(measured);
     set = said(measured);
-    if (set) measured->without_ns = step_with(measured, set, EVERYTHING);
+    measured->without_ns = set ? step_with(measured, set, EVERYTHING) : INFINITY;
 }
 
 /* ---- findings ---- */
@@ -196,11 +196,12 @@ static void set(struct aorta_finding *finding, enum aorta_fact_key key, double v
 }
 
 /* What it changes, and the operation that gains most. */
-static void add_touched(const struct aorta_remedy_row *row, struct aorta_finding *finding) {
+static void add_touched(const struct aorta_remedies *rank, enum aorta_remedy remedy, struct aorta_finding *finding) {
+    const struct aorta_remedy_row *row = &rank->rows[remedy];
     if (!row->largest.name) return;
     set(finding, AORTA_FACT_OPERATIONS, row->operations);
     set(finding, AORTA_FACT_TOUCHED, row->touched_ns / 1e6);
-    set(finding, AORTA_FACT_KERNELS, row->kernels_ns / 1e6);
+    set(finding, AORTA_FACT_KERNELS, rank->kernels_ns / 1e6);
     struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_OPERATION, row->largest.ns / 1e6);
     fact->place.name = aorta_facts_text(&finding->facts, row->largest.name);
     fact->place.shape = aorta_facts_text(&finding->facts, row->largest.dims);
@@ -211,12 +212,12 @@ static void add_touched(const struct aorta_remedy_row *row, struct aorta_finding
 /* The remedy of another cause before it in the table that gains most: both save the same time. COUNT: none of them has
  * a finding. */
 static int shared_with(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
-    const char *own = aorta_remedy_cause(remedy);
+    const char *own = aorta_remedy_rules[remedy].cause;
     double most_ns = 0;
     int most = AORTA_REMEDY_COUNT;
     for (int i = 0; i < (int)remedy; i++) {
         if (measured->gain_ns[i] < SHOWN * measured->step_ns || measured->gain_ns[i] <= most_ns) continue;
-        if (strcmp(aorta_remedy_cause((enum aorta_remedy)i), own) == 0) continue; /* one or the other */
+        if (strcmp(aorta_remedy_rules[i].cause, own) == 0) continue; /* one or the other */
         most_ns = measured->gain_ns[i];
         most = i;
     }
@@ -236,7 +237,7 @@ static void add_relations(const struct aorta_remedy_gains *measured, enum aorta_
         const int other = then_ns < 0.5 * gain_ns ? shared_with(measured, remedy) : AORTA_REMEDY_COUNT;
         if (other < AORTA_REMEDY_COUNT)
             finding->shares[finding->share_count++] =
-                (struct aorta_shared_gain){aorta_cause_named(aorta_remedy_cause((enum aorta_remedy)other)),
+                (struct aorta_shared_gain){aorta_cause_named(aorta_remedy_rules[other].cause),
                                            fmin(gain_ns - then_ns, measured->gain_ns[other]) / 1e6};
     }
     set(finding, AORTA_FACT_KERNEL_GAIN, row->alone_ns / 1e6);
@@ -256,7 +257,7 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
     enum { MANY_GROUPS = 24 };
     const struct aorta_remedies *rank = &measured->ranks[largest_rank(measured, remedy)];
     const struct aorta_remedy_row *row = &rank->rows[remedy];
-    add_touched(row, finding);
+    add_touched(rank, remedy, finding);
     add_relations(measured, remedy, row, finding);
     if (aorta_remedy_row_is_rough(row) && rank->rows[AORTA_REMEDY_FP8].lacks) {
         struct aorta_fact *unsized = aorta_facts_set(&finding->facts, AORTA_FACT_UNSIZED, 1);
@@ -334,7 +335,7 @@ static void add_bounds(const struct aorta_remedy_gains *measured, struct aorta_f
 static double least_share(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     const bool moves = remedy == AORTA_REMEDY_FUSION || remedy == AORTA_REMEDY_LAYOUT;
     const double named = moves ? 0.5 : 0.7;
-    const double share = aorta_remedy_least_share(remedy);
+    const double share = aorta_remedy_rules[remedy].least;
     const bool rough = aorta_remedy_row_is_rough(&measured->ranks[largest_rank(measured, remedy)].rows[remedy]);
     return rough ? fmin(share, named) : share;
 }
@@ -351,8 +352,8 @@ static void add_findings(const struct aorta_remedy_gains *measured, struct aorta
         const double gain_ns = row_gain_ns(measured, (enum aorta_remedy)i);
         if (!(gain_ns >= SHOWN * measured->step_ns)) continue;
         struct aorta_finding *finding = &verdict->findings[verdict->finding_count++];
-        *finding = (struct aorta_finding){.cause = aorta_cause_named(aorta_remedy_cause((enum aorta_remedy)i)),
-                                          .remedy = aorta_remedy_key((enum aorta_remedy)i),
+        *finding = (struct aorta_finding){.cause = aorta_cause_named(aorta_remedy_rules[i].cause),
+                                          .remedy = aorta_remedy_rules[i].key,
                                           .rank = -1,
                                           .gain_ms = gain_ns / 1e6,
                                           .then_ms = measured->then_ns[i] / 1e6,
@@ -395,14 +396,6 @@ void aorta_remedy_gains_free(struct aorta_remedy_gains *gains) {
     free(gains);
 }
 
-static void walk_left(struct aorta_remedy_gains *gains, struct aorta_verdict *verdict) {
-    struct aorta_graph scaled = {0};
-    (void)fill_scales(gains, said(gains));
-    scale_graph(gains, &scaled);
-    aorta_verdict_walk_left(gains->built, &scaled, verdict->replay.floor_ms, &verdict->replay.left, verdict->arena);
-    aorta_graph_scaled_free(&scaled);
-}
-
 void aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const struct aorta_trace_graph *built,
                             const struct aorta_gains *found, struct aorta_verdict *verdict) {
     gains->built = built;
@@ -418,7 +411,7 @@ void aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const struct aorta
     if (compute) mark_narrow(gains, compute);
     if (gains->without_ns / 1e6 >= verdict->replay.floor_ms || verdict->arena->failed) return;
     verdict->replay.floor_ms = gains->without_ns / 1e6;
-    walk_left(gains, verdict);
+    aorta_verdict_walk_left(built, &gains->scaled, verdict->replay.floor_ms, &verdict->replay.left, verdict->arena);
 }
 
 aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *analysis, struct aorta_trace_graph *built,
@@ -428,18 +421,17 @@ aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *ana
     aorta_status status = make_ranks(&measured);
     *worth =
         (struct aorta_remedies_worth){.unknown = measured.rank_count ? measured.ranks[0].unknown : NULL, .least = 1};
-    for (int i = 0; measured.rank_count && i < AORTA_REMEDY_COUNT; i++)
+    for (int i = 0; measured.rank_count && i < AORTA_REMEDY_COUNT; i++) {
         worth->lacks[i] = measured.ranks[0].rows[i].lacks;
-    for (int i = 0; measured.rank_count && i < AORTA_REMEDY_COUNT; i++)
         if (set & aorta_remedy_bit((enum aorta_remedy)i) && measured.ranks[0].rows[i].alone_ns > 0)
             worth->least = fmin(worth->least, least_share(&measured, (enum aorta_remedy)i));
+    }
     if (!status) {
         aorta_replay_run(&built->graph, 0, &measured.replay);
         worth->before_ns = measured.replay.step_ns;
         worth->mean = fill_scales(&measured, set);
         if (worth->mean.saved_ns > 0) worth->unknown = NULL; /* times sufficed */
         scale_graph(&measured, &scaled);
-        if (worth->mean.saved_ns > 0) worth->unknown = NULL; /* times sufficed */
         measured.memory.failed |= measured.replay.memory.failed || scaled.failed;
         status = aorta_arena_check(&measured.memory, "the step with remedies");
     }

@@ -113,8 +113,8 @@ struct remedy_model {
     const struct aorta_trace *trace;
     const struct aorta_trace_rank *rank;
     struct aorta_peaks peaks;
-    double steps, row_kernels_ns; /* the step's kernels */
-    struct leaf *leaves;          /* by thread, in the order of the host */
+    double steps;
+    struct leaf *leaves; /* by thread, in the order of the host */
     size_t leaf_count;
     struct aorta_arena *memory;      /* of all this */
     uint32_t *next_work;             /* by row of the trace's work[] */
@@ -141,7 +141,6 @@ struct remedy_model {
     /* The ledger. */
     double *now_ns;               /* of each leaf */
     uint32_t *gone, *gone_before; /* removed kernels of each leaf: now; before the remedy that runs */
-    uint8_t *claimed;             /* by a remedy before */
     bool *stays;                  /* in fp32, whatever the products around it */
     uint8_t *added;               /* launches that come before it */
     double *gained_ns;            /* of the remedy that runs */
@@ -260,27 +259,9 @@ void aorta_remedy_claim_together(struct remedy_model *model, const size_t *leave
 void aorta_remedy_cost(struct remedy_model *model, size_t leaf, double more_ns);
 double aorta_remedy_least(const struct remedy_model *model, double flops, enum leaf_math math, double bytes);
 
-/* ---- rules: of the table, remedies.def ---- */
-void aorta_remedy_recompute(struct remedy_model *model);
-void aorta_remedy_attention(struct remedy_model *model);
-void aorta_remedy_casts(struct remedy_model *model);
-void aorta_remedy_weights(struct remedy_model *model);
-void aorta_remedy_cache(struct remedy_model *model);
-void aorta_remedy_logits(struct remedy_model *model);
-void aorta_remedy_fp32(struct remedy_model *model);
-void aorta_remedy_tf32(struct remedy_model *model);
-void aorta_remedy_bf16(struct remedy_model *model);
-void aorta_remedy_fp8(struct remedy_model *model);
-void aorta_remedy_alignment(struct remedy_model *model);
-void aorta_remedy_layout(struct remedy_model *model);
-void aorta_remedy_optimizer(struct remedy_model *model);
-void aorta_remedy_embedding(struct remedy_model *model);
-void aorta_remedy_library(struct remedy_model *model);
-void aorta_remedy_unfolding(struct remedy_model *model);
-void aorta_remedy_indexing(struct remedy_model *model);
-void aorta_remedy_rows(struct remedy_model *model);
-void aorta_remedy_batching(struct remedy_model *model);
-void aorta_remedy_waves(struct remedy_model *model);
-void aorta_remedy_fusion(struct remedy_model *model);
+/* ---- rules ---- */
+#define REMEDY(name, key, cause, rule, ...) void rule(struct remedy_model *model);
+#include "verdict/remedies.def"
+#undef REMEDY
 
 #endif

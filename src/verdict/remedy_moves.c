@@ -79,7 +79,7 @@ bool aorta_remedy_turns(const struct leaf *leaf) {
 
 static bool may_undo(const struct remedy_model *model, size_t number) {
     const struct leaf *leaf = &model->leaves[number];
-    return is_copy(leaf) && aorta_remedy_elements(target_of(leaf)) > SMALL && !model->claimed[number];
+    return is_copy(leaf) && aorta_remedy_elements(target_of(leaf)) > SMALL && model->now_ns[number] >= leaf->ns;
 }
 
 static bool continues(const struct leaf *before, const struct leaf *leaf) {

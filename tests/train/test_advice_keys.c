@@ -60,7 +60,7 @@ static void test_keys_and_values_exist(void **state) {
 static bool is_remedy(enum aorta_cause cause) {
     bool found = false;
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
-        found |= strcmp(aorta_remedy_cause((enum aorta_remedy)i), aorta_cause_name(cause)) == 0;
+        found |= strcmp(aorta_remedy_rules[i].cause, aorta_cause_name(cause)) == 0;
     return found;
 }
 

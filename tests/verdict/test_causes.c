@@ -122,9 +122,9 @@ static void every_finding_has_advice_for_every_program(void **state) {
             bool remedy = false;
             for (int j = 0; j < AORTA_REMEDY_COUNT; j++) {
                 const enum aorta_remedy one = (enum aorta_remedy)j;
-                if (strcmp(aorta_remedy_cause(one), aorta_cause_name(cause)) != 0) continue;
+                if (strcmp(aorta_remedy_rules[one].cause, aorta_cause_name(cause)) != 0) continue;
                 remedy = true;
-                if (!aorta_remedy_is_upper(one)) expect_advice(cause, 0, program, aorta_remedy_key(one));
+                if (!aorta_remedy_rules[one].upper) expect_advice(cause, 0, program, aorta_remedy_rules[one].key);
             }
             for (int kind = 0; !remedy && kind < AORTA_COLLECTIVE_COUNT; kind++)
                 expect_advice(cause, kind, program, NULL);
@@ -145,8 +145,8 @@ static void rows_of_advice_name_remedies_that_exist(void **state) {
         if (!rows[i].remedy) continue;
         bool known = false;
         for (int j = 0; j < AORTA_REMEDY_COUNT; j++)
-            known |= strcmp(rows[i].remedy, aorta_remedy_key((enum aorta_remedy)j)) == 0 &&
-                     strcmp(aorta_cause_name(rows[i].cause), aorta_remedy_cause((enum aorta_remedy)j)) == 0;
+            known |= strcmp(rows[i].remedy, aorta_remedy_rules[j].key) == 0 &&
+                     strcmp(aorta_cause_name(rows[i].cause), aorta_remedy_rules[j].cause) == 0;
         if (!known) fail_msg("no remedy %s of %s", rows[i].remedy, aorta_cause_name(rows[i].cause));
         found++;
     }
