@@ -26,7 +26,8 @@ static inline bool said_has(const struct aorta_finding *finding, enum aorta_fact
 static inline const struct aorta_fact *said_fact(const struct aorta_finding *finding, enum aorta_fact_key key) {
     const struct aorta_fact *fact = finding ? aorta_facts_find(&finding->facts, key) : NULL;
     if (!fact)
-        fail_msg("%s has no fact %s", finding ? aorta_cause_name(finding->cause) : "no finding", aorta_fact_name(key));
+        fail_msg("%s has no fact %s", finding ? aorta_cause_name(finding->cause) : "no finding",
+                 aorta_fact_rows[key].key);
     return fact;
 }
 

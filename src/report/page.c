@@ -242,11 +242,10 @@ static void write_facts(const struct aorta_page_recordings *page, struct aorta_j
     }
     aorta_json_key_object(json, "facts");
     for (int i = 0; i < AORTA_FACT_COUNT; i++) {
-        const enum aorta_fact_key key = (enum aorta_fact_key)i;
         if (!used[i]) continue;
-        aorta_json_key_object(json, aorta_fact_name(key));
-        aorta_json_key_string(json, "help", aorta_fact_help(key));
-        aorta_json_key_bool(json, "flag", aorta_fact_unit(key) == AORTA_UNIT_FLAG);
+        aorta_json_key_object(json, aorta_fact_rows[i].key);
+        aorta_json_key_string(json, "help", aorta_fact_rows[i].help);
+        aorta_json_key_bool(json, "flag", aorta_fact_rows[i].unit == AORTA_UNIT_FLAG);
         aorta_json_object_end(json);
     }
     aorta_json_object_end(json);

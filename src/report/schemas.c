@@ -220,9 +220,9 @@ static void put_condition(const struct aorta_advice_row *row, struct aorta_text 
     if (row->collective) aorta_text_puts(out, aorta_collective_name((enum aorta_collective)(row->collective - 1)));
     if (row->remedy) aorta_text_printf(out, "remedy %s", row->remedy);
     for (int i = 0; i < 2; i++)
-        if (row->when[i] && aorta_fact_unit(row->when[i]) == AORTA_UNIT_FLAG)
+        if (row->when[i] && aorta_fact_rows[row->when[i]].unit == AORTA_UNIT_FLAG)
             aorta_text_printf(out, "%s%s%s", out->length ? (i ? " and " : ", ") : "", i ? "" : "if ",
-                              aorta_fact_help(row->when[i]));
+                              aorta_fact_rows[row->when[i]].help);
     if (out->length) aorta_text_puts(out, ": ");
 }
 

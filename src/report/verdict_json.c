@@ -28,9 +28,9 @@ static void write_facts(const struct aorta_finding *finding, struct aorta_json *
     for (size_t i = 0; i < finding->facts.count; i++) {
         const struct aorta_fact *fact = &finding->facts.items[i];
         aorta_json_object(json);
-        aorta_json_key_string(json, "key", aorta_fact_name(fact->key));
+        aorta_json_key_string(json, "key", aorta_fact_rows[fact->key].key);
         aorta_json_key_double(json, "value", fact->value);
-        aorta_json_key_string(json, "unit", aorta_unit_name(aorta_fact_unit(fact->key)));
+        aorta_json_key_string(json, "unit", aorta_unit_name(aorta_fact_rows[fact->key].unit));
         put_string(json, "text", fact->text);
         write_place(&fact->place, json);
         aorta_json_object_end(json);

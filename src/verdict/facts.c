@@ -2,10 +2,7 @@
 
 #include <string.h>
 
-static const struct {
-    const char *key, *help, *words;
-    enum aorta_unit unit;
-} rows[AORTA_FACT_COUNT] = {
+const struct aorta_fact_row aorta_fact_rows[AORTA_FACT_COUNT] = {
 #define FACT(name, key, unit, help, words) [AORTA_FACT_##name] = {key, help, words, AORTA_UNIT_##unit},
 #include "verdict/facts.def"
 #undef FACT
@@ -17,17 +14,13 @@ static struct aorta_fact *find(const struct aorta_facts *facts, enum aorta_fact_
     return NULL;
 }
 
-static struct aorta_fact *add(struct aorta_facts *facts) {
-    void *items = aorta_arena_grow(facts->arena, facts->items, facts->count, &facts->capacity, sizeof *facts->items);
-    if (!items) return &facts->lost;
-    facts->items = items;
-    return &facts->items[facts->count++];
-}
-
 struct aorta_fact *aorta_facts_set(struct aorta_facts *facts, enum aorta_fact_key key, double value) {
+    const struct aorta_fact new = {key, value, NULL, {.rank = -1, .step = INT64_MIN, .stream = INT64_MIN}};
     struct aorta_fact *fact = find(facts, key);
-    if (!fact) fact = add(facts);
-    *fact = (struct aorta_fact){key, value, NULL, {.rank = -1, .step = INT64_MIN, .stream = INT64_MIN}};
+    if (!fact)
+        fact = aorta_arena_append(facts->arena, &facts->items, &facts->capacity, &facts->count, &new, sizeof new);
+    if (!fact) fact = &facts->lost;
+    *fact = new;
     return fact;
 }
 
@@ -55,25 +48,9 @@ void aorta_facts_remove(struct aorta_facts *facts, enum aorta_fact_key key) {
     facts->count--;
 }
 
-const char *aorta_fact_name(enum aorta_fact_key key) {
-    return rows[key].key;
-}
-
-enum aorta_unit aorta_fact_unit(enum aorta_fact_key key) {
-    return rows[key].unit;
-}
-
-const char *aorta_fact_words(enum aorta_fact_key key) {
-    return rows[key].words;
-}
-
-const char *aorta_fact_help(enum aorta_fact_key key) {
-    return rows[key].help;
-}
-
 enum aorta_fact_key aorta_fact_named(const char *name, size_t length) {
     for (int key = 1; key < AORTA_FACT_COUNT; key++)
-        if (strlen(rows[key].key) == length && strncmp(rows[key].key, name, length) == 0)
+        if (strlen(aorta_fact_rows[key].key) == length && strncmp(aorta_fact_rows[key].key, name, length) == 0)
             return (enum aorta_fact_key)key;
     return AORTA_FACT_NONE;
 }

@@ -63,10 +63,12 @@ const struct aorta_fact *aorta_facts_find(const struct aorta_facts *facts, enum 
 bool aorta_facts_has(const struct aorta_facts *facts, enum aorta_fact_key key);
 void aorta_facts_remove(struct aorta_facts *facts, enum aorta_fact_key key);
 
-const char *aorta_fact_name(enum aorta_fact_key key); /* "idle_unqueued" */
-enum aorta_unit aorta_fact_unit(enum aorta_fact_key key);
-const char *aorta_fact_words(enum aorta_fact_key key); /* of a flag; NULL: none */
-const char *aorta_fact_help(enum aorta_fact_key key);
+/* A row of facts.def. */
+struct aorta_fact_row {
+    const char *key, *help, *words; /* "idle_unqueued"; words of a flag, NULL: none */
+    enum aorta_unit unit;
+};
+extern const struct aorta_fact_row aorta_fact_rows[AORTA_FACT_COUNT];
 /* AORTA_FACT_NONE: there is none. */
 enum aorta_fact_key aorta_fact_named(const char *name, size_t length);
 const char *aorta_unit_name(enum aorta_unit unit); /* "ms", as in the JSON; "" for flags and counts */

@@ -290,14 +290,10 @@ static void gain_of_pinning(const struct gains *gains, double copies_ms, double 
 
 /* Data that stays on the device is not copied, read or waited for. */
 static double gain_of_keeping(const struct gains *gains) {
-    struct aorta_replay replay = {0};
     uint32_t removed = aorta_removal_bit(AORTA_WITHOUT_COPY) | aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC);
     for (uint32_t i = AORTA_WITHOUT_HOST_PAUSE; i <= AORTA_WITHOUT_HOST_PAUSE_ELSE; i++)
         removed |= aorta_removal_bit((enum aorta_removal)i);
-    aorta_replay_run(gains->graph, removed, &replay);
-    const double gain_ms = (gains->found.replayed_ns - replay.step_ns) / 1e6;
-    aorta_arena_end(&replay.memory, gains->verdict->arena);
-    return fmax(gain_ms, 0);
+    return aorta_gain_without(gains, removed);
 }
 
 /* ---- kernels on few multiprocessors ---- */

@@ -185,16 +185,21 @@ void aorta_gains_share(struct aorta_finding *finding, enum aorta_cause cause, do
         finding->shares[finding->share_count++] = (struct aorta_shared_gain){cause, ms};
 }
 
+double aorta_gain_without(const struct gains *gains, uint32_t removed) {
+    struct aorta_replay replay = {0};
+    aorta_replay_run(gains->graph, removed, &replay);
+    const double gain_ms = (gains->found.replayed_ns - replay.step_ns) / 1e6;
+    aorta_arena_end(&replay.memory, gains->verdict->arena);
+    return fmax(gain_ms, 0);
+}
+
 static void pair(const struct gains *gains, uint32_t removed, enum aorta_removal partner,
                  struct aorta_finding *finding) {
-    struct aorta_replay replay = {0};
     const bool unsure = finding->cause == AORTA_CAUSE_HOST_LAUNCH && gains->verdict->replay.unrecorded_reason;
     if (unsure && finding->cost_ms < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains))
         return; /* its launches may be the profiler's cost */
-    aorta_replay_run(gains->graph, removed | aorta_removal_bit(partner), &replay);
-    const double joint_ms = (gains->found.replayed_ns - replay.step_ns) / 1e6;
+    const double joint_ms = aorta_gain_without(gains, removed | aorta_removal_bit(partner));
     const double partner_ms = gains->found.gain_ns[partner] / 1e6;
-    aorta_arena_end(&replay.memory, gains->verdict->arena);
     if (joint_ms - partner_ms >= 0.5 * joint_ms) /* most of what both gain together is this finding's */
         finding->joint_ms = joint_ms - lost_again(gains, finding->cause) * (joint_ms - partner_ms);
 }
@@ -320,15 +325,8 @@ static void add_pauses(struct gains *gains) {
     }
     if (!places) return;
     struct aorta_finding *finding = aorta_gains_new_finding(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
-    double alone_ns = gains->found.gain_ns[largest];
-    if (places > 1) {
-        struct aorta_replay replay = {0};
-        aorta_replay_run(gains->graph, removed, &replay);
-        alone_ns = fmax(gains->found.replayed_ns - replay.step_ns, 0);
-        aorta_arena_end(&replay.memory, gains->verdict->arena);
-        aorta_facts_set(&finding->facts, AORTA_FACT_PAUSE_COUNT, places);
-    }
-    set_gain(gains, finding, gain_ns / 1e6, alone_ns / 1e6, false);
+    if (places > 1) aorta_facts_set(&finding->facts, AORTA_FACT_PAUSE_COUNT, places);
+    set_gain(gains, finding, gain_ns / 1e6, aorta_gain_without(gains, removed), false);
     relate(gains, largest, removed, finding);
     if (!finding->only_after) find_instead(gains, largest, finding);
     add_origin(gains, finding, largest);

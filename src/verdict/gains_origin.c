@@ -440,27 +440,13 @@ static double *sum_of(struct walk *walk, uint32_t point, uint32_t edge) {
     const uint32_t runs = within ? walk->graph->from[edge] : point;
     const struct aorta_trace_work *work = aorta_trace_graph_work(walk->built, runs);
     const bool copies = work && work->kind != AORTA_TRACE_KERNEL;
-    switch (within ? (copies ? AORTA_EDGE_COPY : AORTA_EDGE_KERNEL) : (enum aorta_edge_kind)walk->graph->kind[edge]) {
-    case AORTA_EDGE_KERNEL:
-    case AORTA_EDGE_TRANSFER:
-        return work && aorta_trace_is_collective(work)
-                   ? &sums->collective_ms[aorta_trace_collective_kind(aorta_trace_graph_trace(walk->built, runs), work)]
-                   : &sums->compute_ms;
-    case AORTA_EDGE_COPY:
-        return &sums->copy_ms;
-    case AORTA_EDGE_LAUNCH:
-    case AORTA_EDGE_STREAM:
-    case AORTA_EDGE_DEPENDENCY:
-    case AORTA_EDGE_QUEUE:
-    case AORTA_EDGE_ORDER:
-    case AORTA_EDGE_READY:
-    case AORTA_EDGE_EARLIER:
-    case AORTA_EDGE_CONSUME:
-    case AORTA_EDGE_ARRIVAL:
-        return &sums->starts_ms;
-    default:
-        return &sums->host_ms;
-    }
+    const int kind = within ? (copies ? AORTA_EDGE_COPY : AORTA_EDGE_KERNEL) : walk->graph->kind[edge];
+    if (kind < AORTA_EDGE_LAUNCH) return &sums->host_ms;     /* kinds of the host come first, */
+    if (kind < AORTA_EDGE_TRANSFER) return &sums->starts_ms; /* then those of starts */
+    if (kind == AORTA_EDGE_COPY) return &sums->copy_ms;
+    return work && aorta_trace_is_collective(work)
+               ? &sums->collective_ms[aorta_trace_collective_kind(aorta_trace_graph_trace(walk->built, runs), work)]
+               : &sums->compute_ms;
 }
 
 static void visit(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int64_t residual_ns) {

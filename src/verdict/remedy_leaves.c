@@ -214,26 +214,16 @@ static enum leaf_kind kind_of(const struct leaf *leaf) {
     return all_stream || (!leaf->kernels && leaf->fills) ? LEAF_STREAM : LEAF_OTHER;
 }
 
-static enum leaf_math math_of_types(enum aorta_arithmetic arithmetic) {
-    switch (arithmetic) {
-    case AORTA_IN_BF16:
-    case AORTA_IN_FP16:
-        return MATH_HALF;
-    case AORTA_IN_FP8:
-        return MATH_FP8;
-    case AORTA_IN_TF32:
-        return MATH_TF32;
-    case AORTA_IN_FP32:
-        return MATH_FP32;
-    default:
-        return MATH_NONE;
-    }
-}
+static const enum leaf_math math_of_type[AORTA_ARITHMETIC_COUNT + 1] = {[AORTA_IN_FP32] = MATH_FP32,
+                                                                        [AORTA_IN_TF32] = MATH_TF32,
+                                                                        [AORTA_IN_FP16] = MATH_HALF,
+                                                                        [AORTA_IN_BF16] = MATH_HALF,
+                                                                        [AORTA_IN_FP8] = MATH_FP8};
 
 /* `type`: of the inputs; without one names say it. fp32 runs on NVIDIA's matrix units as TF32; kernels that do not are
  * known by their names. AMD's have fp32 units, and say XF32 where they use fewer bits. */
 static enum leaf_math math_of(const struct remedy_model *model, const struct leaf *leaf, enum aorta_arithmetic type) {
-    const enum leaf_math typed = math_of_types(type);
+    const enum leaf_math typed = math_of_type[type];
     if (leaf->kind == LEAF_ATTENTION) return typed;
     if (!aorta_leaf_multiplies(leaf)) return MATH_NONE;
     if (typed == MATH_NONE && type == AORTA_ARITHMETIC_UNKNOWN) {

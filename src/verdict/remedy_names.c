@@ -65,25 +65,16 @@ static const struct mark kernel_marks[] = {
 };
 
 /* Names of kernels of rocBLAS and hipBLASLt. */
-static uint32_t bits_of_tensile(const char *name) {
-    switch (aorta_kernel_tensile_arithmetic(name)) {
-    case AORTA_IN_FP32:
-        return AORTA_KERNEL_PLAIN_FP32;
-    case AORTA_IN_FP16:
-    case AORTA_IN_BF16:
-        return AORTA_KERNEL_HALF;
-    case AORTA_IN_FP8:
-        return AORTA_KERNEL_FP8;
-    default:
-        return 0;
-    }
-}
+static const uint32_t tensile_bits[AORTA_ARITHMETIC_COUNT + 1] = {[AORTA_IN_FP32] = AORTA_KERNEL_PLAIN_FP32,
+                                                                  [AORTA_IN_FP16] = AORTA_KERNEL_HALF,
+                                                                  [AORTA_IN_BF16] = AORTA_KERNEL_HALF,
+                                                                  [AORTA_IN_FP8] = AORTA_KERNEL_FP8};
 
 uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint32_t text) {
     uint32_t *bits = &model->kernel_bits[text];
     if (*bits & AORTA_NAME_KNOWN) return *bits;
     const char *name = aorta_trace_text(model->trace, text);
-    *bits = AORTA_NAME_KNOWN | marks_of(name, kernel_marks) | bits_of_tensile(name);
+    *bits = AORTA_NAME_KNOWN | marks_of(name, kernel_marks) | tensile_bits[aorta_kernel_tensile_arithmetic(name)];
     if (aorta_kernel_uses_tf32(name)) *bits |= AORTA_KERNEL_TF32;
     if (aorta_kernel_is_gemm(name)) *bits |= AORTA_KERNEL_PRODUCT | (strstr(name, "fp8") ? AORTA_KERNEL_FP8 : 0);
     if (strstr(name, "float") || strstr(name, "Half") || strstr(name, "BFloat16"))

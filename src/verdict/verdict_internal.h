@@ -99,6 +99,8 @@ static inline double aorta_gains_steps(const struct gains *gains) {
 double aorta_gains_step_ms(const struct gains *gains);
 /* A share of that step: smaller changes are left out. */
 static const double AORTA_GAINS_LITTLE = 0.05;
+/* What the step gains without these causes (bits), ms. */
+double aorta_gain_without(const struct gains *gains, uint32_t removed);
 struct aorta_finding *aorta_gains_new_finding(struct aorta_verdict *verdict, enum aorta_cause cause);
 /* Sets a gain that the replay of no cause finds. */
 void aorta_gains_replace(const struct gains *gains, struct aorta_finding *finding, double gain_ms);

@@ -33,10 +33,10 @@ static void every_fact_is_explained(void **state) {
     (void)state;
     for (int i = 1; i < AORTA_FACT_COUNT; i++) {
         const enum aorta_fact_key key = (enum aorta_fact_key)i;
-        const char *name = aorta_fact_name(key);
+        const char *name = aorta_fact_rows[key].key;
         assert_int_equal(aorta_fact_named(name, strlen(name)), key);
-        assert_true(*aorta_fact_help(key) != 0);
-        if (aorta_fact_words(key)) assert_int_equal(aorta_fact_unit(key), AORTA_UNIT_FLAG);
+        assert_true(*aorta_fact_rows[key].help != 0);
+        if (aorta_fact_rows[key].words) assert_int_equal(aorta_fact_rows[key].unit, AORTA_UNIT_FLAG);
         assert_int_equal(strspn(name, "abcdefghijklmnopqrstuvwxyz_0123456789"), strlen(name));
     }
     assert_int_equal(aorta_fact_named("idle", 4), AORTA_FACT_NONE); /* the beginning of several */
@@ -54,14 +54,14 @@ static void expect_placeholder(const char *inside, const char *template, bool by
     }
     const enum aorta_fact_key key = aorta_fact_named(inside, length);
     if (!key) fail_msg("{%s} names no fact: %s", inside, template);
-    const enum aorta_unit unit = aorta_fact_unit(key);
+    const enum aorta_unit unit = aorta_fact_rows[key].unit;
     bool found = mark != '.';
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) found |= strcmp(rest, parts[i]) == 0;
     if (!found) fail_msg("{%s} has no such part: %s", inside, template);
     if (mark == '*' && (unit != AORTA_UNIT_COUNT || !strchr(rest, '|')))
         fail_msg("{%s} is no count with two nouns: %s", inside, template);
     if (mark == '#' && (unit == AORTA_UNIT_FLAG || *rest)) fail_msg("{%s} is no number: %s", inside, template);
-    if (!mark && unit == AORTA_UNIT_FLAG && !aorta_fact_words(key))
+    if (!mark && unit == AORTA_UNIT_FLAG && !aorta_fact_rows[key].words)
         fail_msg("{%s} is a flag without words: %s", inside, template);
 }
 
