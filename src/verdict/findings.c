@@ -146,10 +146,6 @@ static void fill_compute(struct aorta_fill *fill) {
 
 /* ---- findings ---- */
 
-struct aorta_facts aorta_verdict_facts(const struct aorta_verdict *verdict) {
-    return (struct aorta_facts){.arena = verdict->arena};
-}
-
 static double rank_cost_ms(const struct aorta_rank_costs *costs, enum aorta_cause cause, int kind) {
     int64_t ns = aorta_cause_has_kind(cause) ? costs->collective_ns[cause][kind] : costs->cause_ns[cause];
     return (double)ns / 1e6 / (double)costs->iterations;
@@ -158,7 +154,7 @@ static double rank_cost_ms(const struct aorta_rank_costs *costs, enum aorta_caus
 /* The rank that pays most is named when it pays a quarter more than the mean. */
 static struct aorta_finding weigh(const struct aorta_verdict *verdict, enum aorta_cause cause, int kind) {
     struct aorta_finding finding = {
-        .cause = cause, .collective = (enum aorta_collective)kind, .rank = -1, .facts = aorta_verdict_facts(verdict)};
+        .cause = cause, .collective = (enum aorta_collective)kind, .rank = -1, .facts = {.arena = verdict->arena}};
     double most = 0;
     int rank = -1;
     for (size_t i = 0; i < verdict->rank_count; i++) {

@@ -249,10 +249,9 @@ static void relate(const struct gains *gains, enum aorta_removal removal, uint32
 
 /* ---- one finding ---- */
 
-/* The findings' array has places for all causes. */
 struct aorta_finding *aorta_gains_new_finding(struct aorta_verdict *verdict, enum aorta_cause cause) {
     struct aorta_finding *finding = &verdict->findings[verdict->finding_count++];
-    *finding = (struct aorta_finding){.cause = cause, .rank = -1, .facts = aorta_verdict_facts(verdict)};
+    *finding = (struct aorta_finding){.cause = cause, .rank = -1, .facts = {.arena = verdict->arena}};
     return finding;
 }
 
@@ -646,14 +645,6 @@ static void find_usual_loss(const struct aorta_trace_analysis *analysis, struct 
 
 /* ---- all of it ---- */
 
-/* A replay that cannot be made is no failure: the verdict is given without. */
-static aorta_status without_replay(aorta_status status, struct aorta_verdict *verdict, const char *reason) {
-    if (aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
-    aorta_status_free(status);
-    verdict->replay.reason = reason;
-    return NULL;
-}
-
 /* Why there is no graph. */
 static const char *reason_of(const struct aorta_trace_analysis *analysis) {
     if (!analysis->common_clock) return "the ranks' clocks are not one";
@@ -665,7 +656,12 @@ static aorta_status measure_with(const struct aorta_trace_analysis *analysis, st
                                  struct aorta_trace_graph *built, struct aorta_verdict *verdict) {
     struct aorta_unrecorded unrecorded;
     aorta_status unbuilt = aorta_trace_graph_make(analysis, built);
-    if (unbuilt) return without_replay(unbuilt, verdict, reason_of(analysis));
+    if (aorta_status_code(unbuilt) == AORTA_UNSUPPORTED) { /* no failure: the verdict is given without */
+        aorta_status_free(unbuilt);
+        verdict->replay.reason = reason_of(analysis);
+        return NULL;
+    }
+    AORTA_TRY(unbuilt);
     AORTA_TRY(aorta_trace_graph_unrecord(built, &unrecorded));
     struct gains gains = {
         .verdict = verdict, .graph = &built->graph, .analysis = analysis, .built = built, .remedies = remedies};

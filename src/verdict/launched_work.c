@@ -45,7 +45,7 @@ bool aorta_launches_reduction(const struct aorta_launched_work *launched, size_t
            (facts == AORTA_TRACE_NONE || aorta_group_may_copy_model(trace, trace->collectives[facts].group));
 }
 
-uint32_t aorta_launched_main_stream(const struct aorta_launched_work *launched) {
+static uint32_t main_stream(const struct aorta_launched_work *launched) {
     uint32_t stream = AORTA_TRACE_NONE;
     size_t votes = 0;
     for (size_t i = 0; i < launched->count; i++) {
@@ -67,30 +67,31 @@ void aorta_drop_work(const struct aorta_launched_work *launched, size_t at) {
 }
 
 /* The work that began in the window; without scales. */
-static void launched_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window,
-                        struct aorta_arena *memory, struct aorta_launched_work *launched) {
+static struct aorta_launched_work launched_of(const struct aorta_trace_rank *rank,
+                                              const struct aorta_trace_window *window, struct aorta_arena *memory) {
     const size_t limit = window->profile.range_count;
     const struct aorta_trace_work **work = aorta_arena_raw(memory, (limit + 1) * sizeof *work);
     size_t count = 0;
     for (size_t i = 0; work && i < limit; i++)
         if (rank->work[window->work[i]].start_ns >= window->start_ns) work[count++] = &rank->work[window->work[i]];
     if (count) qsort(work, count, sizeof *work, by_launch);
-    *launched = (struct aorta_launched_work){rank, work, count, NULL};
+    struct aorta_launched_work launched = {.rank = rank, .work = work, .count = count};
+    launched.main_stream = main_stream(&launched);
+    return launched;
 }
 
-void aorta_launched_in_middle(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                              struct aorta_arena *memory, struct aorta_launched_work *launched) {
-    *launched = (struct aorta_launched_work){.rank = rank};
-    if (rank->window_count && analysis->stepped && !analysis->measured)
-        launched_of(rank, &rank->windows[rank->window_count / 2], memory, launched);
+struct aorta_launched_work aorta_launched_in_middle(const struct aorta_trace_analysis *analysis,
+                                                    const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
+    if (!rank->window_count || !analysis->stepped || analysis->measured)
+        return (struct aorta_launched_work){.rank = rank};
+    return launched_of(rank, &rank->windows[rank->window_count / 2], memory);
 }
 
 static void drop_of_rank(const struct aorta_trace_rank *rank, aorta_work_dropper *drop, const void *context,
                          struct aorta_work_scale *scales, struct aorta_arena *memory) {
     for (size_t i = 0; i < rank->window_count; i++) {
         struct aorta_arena scratch = {0};
-        struct aorta_launched_work launched;
-        launched_of(rank, &rank->windows[i], &scratch, &launched);
+        struct aorta_launched_work launched = launched_of(rank, &rank->windows[i], &scratch);
         launched.scales = scales;
         if (!scratch.failed) drop(&launched, context);
         aorta_arena_end(&scratch, memory);
@@ -191,8 +192,7 @@ int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, con
                                 enum aorta_collective kind, struct aorta_arena *memory) {
     if (!aorta_trace_reduces_gradients(rank, kind)) return 1;
     struct aorta_arena scratch = {0};
-    struct aorta_launched_work launched;
-    aorta_launched_in_middle(analysis, rank, &scratch, &launched);
+    const struct aorta_launched_work launched = aorta_launched_in_middle(analysis, rank, &scratch);
     struct before *found = aorta_arena_raw(&scratch, (launched.count + 1) * sizeof *found);
     const size_t parts = scratch.failed ? 1 : parts_of(found, collect(&launched, kind, found));
     aorta_arena_end(&scratch, memory);
@@ -313,8 +313,8 @@ static struct passes count_passes(const struct aorta_launched_work *launched, si
     return passes;
 }
 
-static void drop_copies_in(const struct aorta_launched_work *launched, size_t gather, uint32_t compute) {
-    for (size_t i = gather; i-- > 0 && launched->work[i]->stream != compute;) {
+static void drop_copies_in(const struct aorta_launched_work *launched, size_t gather) {
+    for (size_t i = gather; i-- > 0 && launched->work[i]->stream != launched->main_stream;) {
         if (aorta_trace_is_collective(launched->work[i])) return;
         aorta_drop_work(launched, i);
     }
@@ -328,23 +328,21 @@ static void drop_copy_out(const struct aorta_launched_work *launched, size_t at)
 /* Keeps the gathers of the first pass. */
 static void drop_gathers(const struct aorta_launched_work *launched, const void *context) {
     const size_t units = *(const size_t *)context;
-    const uint32_t compute = aorta_launched_main_stream(launched);
     size_t gathers = 0, copies = 0;
     for (size_t i = 0; i < launched->count; i++) {
         if (aorta_launches_named(launched, i, "split_with_sizes_copy_out") && ++copies > units)
             drop_copy_out(launched, i);
         if (!aorta_launches_reduction(launched, i, AORTA_ALL_GATHER) || ++gathers <= units) continue;
         aorta_drop_work(launched, i);
-        drop_copies_in(launched, i, compute);
+        drop_copies_in(launched, i);
     }
 }
 
 double aorta_gain_of_gathering_once(const struct gains *gains, int *times) {
     const struct aorta_trace_rank *rank = &gains->analysis->ranks[0];
     struct aorta_arena *memory = gains->verdict->arena, scratch = {0};
-    struct aorta_launched_work launched;
     const int reduced = aorta_verdict_reduced_again(gains->analysis, rank, AORTA_REDUCE_SCATTER, memory);
-    aorta_launched_in_middle(gains->analysis, rank, &scratch, &launched);
+    const struct aorta_launched_work launched = aorta_launched_in_middle(gains->analysis, rank, &scratch);
     const struct passes passes = count_passes(&launched, (size_t)reduced);
     aorta_arena_end(&scratch, memory);
     *times = passes.units ? (int)lround((double)passes.gathers / (double)passes.units) : 0;
@@ -374,23 +372,28 @@ enum {
 static const double FORWARD = 0.2; /* of a step's launches, at least */
 
 struct coalescing {
+    bool copies; /* to the device, of few bytes */
     enum aorta_collective kind;
-    bool gradients; /* reductions of this kind are of gradients */
+    bool gradients; /* reductions of this kind are of gradients: beside compute */
 };
 
-/* `compute`: the stream whose collectives of gradients do not count. */
-static bool is_of_kind(const struct aorta_launched_work *launched, size_t at, const struct coalescing *what,
-                       uint32_t compute) {
+static bool is_small_copy(const struct aorta_launched_work *launched, size_t at) {
+    enum { FEW_BYTES = 1 << 16 };
+    const int64_t bytes = launched->work[at]->bytes;
+    return bytes >= 0 && bytes <= FEW_BYTES && aorta_launches_copy(launched, at, AORTA_COPIED_TO_DEVICE);
+}
+
+static bool is_of_kind(const struct aorta_launched_work *launched, size_t at, const struct coalescing *what) {
+    if (what->copies) return is_small_copy(launched, at);
     if (!what->gradients) return aorta_launches_collective(launched, at, what->kind);
-    return launched->work[at]->stream != compute && aorta_launches_reduction(launched, at, what->kind);
+    return launched->work[at]->stream != launched->main_stream && aorta_launches_reduction(launched, at, what->kind);
 }
 
 /* A forward pass has none of them: wherever the step was cut, many launches in a row are without any. */
 static bool leaves_forward_out(const struct aorta_launched_work *launched, const struct coalescing *what) {
-    const uint32_t compute = aorta_launched_main_stream(launched);
     size_t first = SIZE_MAX, last = 0, longest = 0;
     for (size_t i = 0; i < launched->count; i++) {
-        if (!is_of_kind(launched, i, what, compute)) continue;
+        if (!is_of_kind(launched, i, what)) continue;
         if (first == SIZE_MAX) first = last = i;
         if (i - last > longest) longest = i - last;
         last = i;
@@ -413,19 +416,16 @@ static bool is_between(const struct aorta_launched_work *launched, size_t at) {
 /* Goes back from the last of each bucket, which is launched when all its tensors are ready: the ones before it go.
  * Returns how many. */
 static size_t join(const struct aorta_launched_work *launched, const struct coalescing *what, bool drops) {
-    enum { NONE = -1 };
-    const uint32_t compute = aorta_launched_main_stream(launched);
-    size_t gone = 0, together = 0;
-    int64_t last = NONE, bytes = 0;
+    size_t gone = 0, together = 0; /* in the bucket so far; 0: there is none */
+    int64_t bytes = 0;
     for (size_t i = launched->count; i-- > 0;) {
-        if (!is_of_kind(launched, i, what, compute)) {
-            if (!what->gradients && !is_between(launched, i)) last = NONE;
+        if (!is_of_kind(launched, i, what)) {
+            if (!what->gradients && !is_between(launched, i)) together = 0;
             continue;
         }
         const int64_t own = bytes_of(launched, i);
         const bool full = own >= 0 ? bytes + own > BUCKET : together >= TOGETHER;
-        if (!is_small(launched, i) || last == NONE || full) {
-            last = (int64_t)i;
+        if (!together || (!what->copies && (full || !is_small(launched, i)))) {
             bytes = own;
             together = 1;
             continue;
@@ -446,86 +446,49 @@ static void drop_joined(const struct aorta_launched_work *launched, const void *
 static int64_t transfer_of(const struct aorta_launched_work *launched, const struct coalescing *what,
                            struct aorta_arena *memory) {
     int64_t *times_ns = aorta_arena_raw(memory, (launched->count + 1) * sizeof *times_ns);
-    const uint32_t compute = aorta_launched_main_stream(launched);
     size_t count = 0;
     for (size_t i = 0; times_ns && i < launched->count; i++)
-        if (is_of_kind(launched, i, what, compute) && is_small(launched, i))
+        if (is_of_kind(launched, i, what) && is_small(launched, i))
             times_ns[count++] = launched->work[i]->end_ns - launched->work[i]->start_ns;
     aorta_sort_int64(times_ns, count);
     return count ? times_ns[count / 10] : 0;
 }
 
-/* The time to move what goes with the large ones then, of a step; negative: there are few that go. */
-static double moved_ms(const struct gains *gains, const struct coalescing *what) {
+/* How many of a step in the middle go; 0: few do. *each_ms: the time to move what each brought with the large ones. */
+static double count_joined(const struct gains *gains, const struct coalescing *what, double *each_ms) {
     struct aorta_arena scratch = {0};
-    struct aorta_launched_work launched;
-    aorta_launched_in_middle(gains->analysis, &gains->analysis->ranks[0], &scratch, &launched);
+    const struct aorta_launched_work launched =
+        aorta_launched_in_middle(gains->analysis, &gains->analysis->ranks[0], &scratch);
     const bool can = !what->gradients || leaves_forward_out(&launched, what);
     const size_t count = can ? join(&launched, what, false) : 0;
-    const double ms = count < FEWEST ? -1 : (double)count * (double)transfer_of(&launched, what, &scratch) / 1e6;
+    *each_ms = (double)transfer_of(&launched, what, &scratch) / 1e6;
     aorta_arena_end(&scratch, gains->verdict->arena);
-    return ms;
+    return count < FEWEST ? 0 : (double)count;
 }
 
 static double gain_of(const struct gains *gains, const struct coalescing *what) {
-    const double moved = moved_ms(gains, what);
-    return moved < 0 ? 0 : fmax(aorta_gain_without_work(gains, 0, drop_joined, what) - moved, 0);
+    double each_ms;
+    const double count = count_joined(gains, what, &each_ms);
+    return count > 0 ? fmax(aorta_gain_without_work(gains, 0, drop_joined, what) - count * each_ms, 0) : 0;
 }
 
 /* Gradients in buckets, or one by one after the backward pass: then they are a list, on whichever stream. */
 double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective kind) {
-    const struct coalescing list = {kind, false}, buckets = {kind, true};
+    const struct coalescing list = {.kind = kind}, buckets = {.kind = kind, .gradients = true};
     const double gain_ms = gain_of(gains, &list);
     if (kind != AORTA_ALL_REDUCE || !aorta_trace_reduces_gradients(&gains->analysis->ranks[0], kind)) return gain_ms;
     return fmax(gain_ms, gain_of(gains, &buckets));
 }
 
-/* ---- copies ---- */
-
-static bool is_small_copy(const struct aorta_launched_work *launched, size_t at) {
-    enum { FEW_BYTES = 1 << 16 };
-    const int64_t bytes = launched->work[at]->bytes;
-    return bytes >= 0 && bytes <= FEW_BYTES && aorta_launches_copy(launched, at, AORTA_COPIED_TO_DEVICE);
-}
-
-/* Keeps the last of each list. Returns how many go. */
-static size_t join_copies(const struct aorta_launched_work *launched, bool drops) {
-    size_t gone = 0;
-    bool listed = false;
-    for (size_t i = launched->count; i-- > 0;) {
-        const bool small = is_small_copy(launched, i);
-        if (small && listed) {
-            gone++;
-            if (drops) aorta_drop_work(launched, i);
-        }
-        listed = small || (listed && is_between(launched, i));
-    }
-    return gone;
-}
-
-static void drop_copies(const struct aorta_launched_work *launched, const void *context) {
-    (void)context;
-    (void)join_copies(launched, true);
-}
-
-/* A step in the middle shows how many go. */
-static size_t count_copies(const struct gains *gains) {
-    struct aorta_arena scratch = {0};
-    struct aorta_launched_work launched;
-    aorta_launched_in_middle(gains->analysis, &gains->analysis->ranks[0], &scratch, &launched);
-    const size_t count = join_copies(&launched, false);
-    aorta_arena_end(&scratch, gains->verdict->arena);
-    return count;
-}
-
 /* A copy from pageable memory is awaited. Where such waits are nearly all there are, they go with their copies. */
 double aorta_gain_of_joined_copies(const struct gains *gains, double *copies) {
     static const double MORE = 1.2;
+    static const struct coalescing what = {.copies = true};
     const struct aorta_trace_rank *rank = &gains->analysis->ranks[0];
-    double waits = 0;
-    *copies = (double)count_copies(gains);
-    if (*copies < FEWEST) return 0;
+    double waits = 0, each_ms;
+    *copies = count_joined(gains, &what, &each_ms);
+    if (!(*copies > 0)) return 0;
     for (size_t i = 0; i < rank->sync_count; i++) waits += (double)rank->syncs[i].times.count;
     const bool awaited = waits <= MORE * *copies * (double)rank->steps;
-    return aorta_gain_without_work(gains, awaited ? aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC) : 0, drop_copies, NULL);
+    return aorta_gain_without_work(gains, awaited ? aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC) : 0, drop_joined, &what);
 }

@@ -282,11 +282,8 @@ static void add_plain(const struct aorta_remedy_gains *measured, struct aorta_ve
     const bool native =
         measured->framework == AORTA_FRAMEWORK_OTHER || measured->framework == AORTA_FRAMEWORK_DIRECTIVES;
     if (native || first->plain.ns < MUCH * measured->step_ns) return;
-    struct aorta_finding *finding = &verdict->findings[verdict->finding_count++];
-    *finding = (struct aorta_finding){.cause = AORTA_CAUSE_PRECISION,
-                                      .remedy = first->plain.before_tf32 ? "precision=bf16" : "precision=tf32",
-                                      .rank = -1,
-                                      .facts = aorta_verdict_facts(verdict)};
+    struct aorta_finding *finding = aorta_gains_new_finding(verdict, AORTA_CAUSE_PRECISION);
+    finding->remedy = first->plain.before_tf32 ? "precision=bf16" : "precision=tf32";
     if (first->plain.before_tf32) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
     set(finding, AORTA_FACT_OPERATIONS, first->plain.operations);
     set(finding, AORTA_FACT_TOUCHED, first->plain.ns / 1e6);
@@ -351,15 +348,13 @@ static void add_findings(const struct aorta_remedy_gains *measured, struct aorta
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         const double gain_ns = row_gain_ns(measured, (enum aorta_remedy)i);
         if (!(gain_ns >= SHOWN * measured->step_ns)) continue;
-        struct aorta_finding *finding = &verdict->findings[verdict->finding_count++];
-        *finding = (struct aorta_finding){.cause = aorta_cause_named(aorta_remedy_rules[i].cause),
-                                          .remedy = aorta_remedy_rules[i].key,
-                                          .rank = -1,
-                                          .gain_ms = gain_ns / 1e6,
-                                          .then_ms = measured->then_ns[i] / 1e6,
-                                          .gain_share = gain_ns / measured->step_ns,
-                                          .facts = aorta_verdict_facts(verdict)};
+        struct aorta_finding *finding =
+            aorta_gains_new_finding(verdict, aorta_cause_named(aorta_remedy_rules[i].cause));
+        finding->remedy = aorta_remedy_rules[i].key;
+        finding->gain_ms = gain_ns / 1e6;
+        finding->gain_share = gain_ns / measured->step_ns;
         finding->alone_ms = measured->gain_ns[i] / 1e6;
+        finding->then_ms = measured->then_ns[i] / 1e6;
         finding->gain_range_ms[0] = least_gain_ns(measured, (enum aorta_remedy)i, gain_ns) / 1e6;
         finding->gain_range_ms[1] = finding->gain_ms;
         add_facts(measured, (enum aorta_remedy)i, finding);

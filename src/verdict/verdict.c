@@ -205,7 +205,6 @@ static void split_iteration(const struct aorta_rank_step *item, struct work *wor
     for (size_t i = 0; i < overlap->exposed_count; i++) split_exposed(item, &overlap->exposed[i], work, verdict, costs);
     if (is_graph(item->iteration.profile)) work->sums.graph_latency_ns += idle->ns[AORTA_IDLE_LAUNCH_LATENCY];
     work->sums.unknown_idle_ns += idle->ns[AORTA_IDLE_UNKNOWN] - pages->ns[AORTA_IDLE_UNKNOWN];
-    work->sums.lead_ns += overlap->lead_ns;
     work->sums.rank_iterations++;
     if (!verdict->recorded) tally_idle(item, &work->sums); /* of a recording the longest gap is shown instead */
 }
@@ -318,7 +317,7 @@ static aorta_status run_work(struct work *work, struct aorta_verdict *verdict) {
     summarise(work, verdict);
     aorta_verdict_make_findings(verdict, &work->sums);
     verdict->arena->failed |= work->memory.failed;
-    return aorta_advise(verdict, NULL);
+    return aorta_arena_check(verdict->arena, "the verdict");
 }
 
 /* ---- recorded ranks ---- */
@@ -376,15 +375,6 @@ static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_ver
     AORTA_TRY(add_rooflines(analysis, verdict));
     aorta_trace_ranges_free(analysis); /* a graph of the same kernels follows */
     return aorta_verdict_gains(analysis, verdict);
-}
-
-/* Marks findings that unequal steps explain. The replay marks ranks with unequal work (gains.c). */
-static void mark_unequal_steps(struct aorta_verdict *verdict) {
-    for (size_t i = 0; i < verdict->finding_count && aorta_verdict_work_differs(verdict); i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
-        if (finding->cause == AORTA_CAUSE_STRAGGLER) aorta_facts_flag(&finding->facts, AORTA_FACT_UNEQUAL_WORK);
-        if (finding->cause == AORTA_CAUSE_HOST_PAUSE) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_SIZES);
-    }
 }
 
 enum { LOOP = 8 }; /* turns of a loop in a step */
@@ -446,20 +436,19 @@ static bool copies_cache(const struct aorta_verdict *verdict) {
     return false;
 }
 
-static void mark_launches(const struct aorta_trace_rank *rank, struct aorta_verdict *verdict) {
+static void mark_launches(const struct aorta_trace_rank *rank, struct aorta_verdict *verdict,
+                          struct aorta_arena *memory) {
     static const enum aorta_cause cause = AORTA_CAUSE_HOST_LAUNCH;
-    struct aorta_arena scratch = {0};
     if (!aorta_verdict_find(verdict, cause)) return;
-    if (copies_cache(verdict) || aorta_program_decodes(rank, &scratch)) mark(verdict, cause, cause, AORTA_FACT_DECODES);
-    if (aorta_program_optimizes(rank, &scratch)) mark(verdict, cause, cause, AORTA_FACT_OPTIMIZES);
-    aorta_arena_end(&scratch, verdict->arena);
+    if (copies_cache(verdict) || aorta_program_decodes(rank, memory)) mark(verdict, cause, cause, AORTA_FACT_DECODES);
+    if (aorta_program_optimizes(rank, memory)) mark(verdict, cause, cause, AORTA_FACT_OPTIMIZES);
 }
 
 /* Gathers and reductions to shards are of parameters and gradients where these are sharded. In inference they are of
  * activations otherwise. */
-static void mark_shards(const struct aorta_trace_rank *rank, struct aorta_verdict *verdict) {
-    struct aorta_arena scratch = {0};
-    const bool shards = aorta_program_shards(rank, &scratch);
+static void mark_shards(const struct aorta_trace_rank *rank, struct aorta_verdict *verdict,
+                        struct aorta_arena *memory) {
+    const bool shards = aorta_program_shards(rank, memory);
     for (size_t i = 0; i < verdict->finding_count; i++) {
         struct aorta_finding *finding = &verdict->findings[i];
         const bool gathers = finding->cause == AORTA_CAUSE_EXPOSED_COLLECTIVE &&
@@ -469,10 +458,14 @@ static void mark_shards(const struct aorta_trace_rank *rank, struct aorta_verdic
         else if (gathers && rank->infers)
             aorta_facts_flag(&finding->facts, AORTA_FACT_ACTIVATIONS);
     }
-    aorta_arena_end(&scratch, verdict->arena);
 }
 
 static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    struct aorta_arena scratch = {0};
+    if (aorta_verdict_work_differs(verdict)) { /* the replay marks ranks with unequal work (gains.c) */
+        mark(verdict, AORTA_CAUSE_STRAGGLER, AORTA_CAUSE_STRAGGLER, AORTA_FACT_UNEQUAL_WORK);
+        mark(verdict, AORTA_CAUSE_HOST_PAUSE, AORTA_CAUSE_HOST_PAUSE, AORTA_FACT_PAUSE_SIZES);
+    }
     if (runs_cells(&analysis->ranks[0]))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_SMALL_KERNELS, AORTA_FACT_RNN_CELLS);
     if (aorta_verdict_loops_over_experts(&analysis->ranks[0]))
@@ -480,8 +473,9 @@ static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, st
     if (verdict->whole) mark(verdict, AORTA_CAUSE_COPY, AORTA_CAUSE_ALLOCATION, AORTA_FACT_NO_STEPS);
     if (!analysis->ranks[0].trains)
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_PRECISION, AORTA_FACT_NO_GRADIENTS);
-    mark_launches(&analysis->ranks[0], verdict);
-    mark_shards(&analysis->ranks[0], verdict);
+    mark_launches(&analysis->ranks[0], verdict, &scratch);
+    mark_shards(&analysis->ranks[0], verdict, &scratch);
+    aorta_arena_end(&scratch, verdict->arena);
     if (shares_process(analysis))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_PAUSE, AORTA_FACT_ONE_PROCESS);
 }
@@ -553,7 +547,6 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
         .program = program_of(analysis)};
     AORTA_TRY(make_arena(verdict));
     aorta_status status = make(analysis, verdict);
-    if (!status && verdict->recorded) mark_unequal_steps(verdict);
     if (!status && verdict->recorded) mark_kind_of_program(analysis, verdict);
     if (!status && host_only) aorta_verdict_host_collectives(analysis->ranks[0].trace, verdict);
     const char *operation = host_only ? find_gpu_operation(analysis->ranks[0].trace) : NULL;

@@ -21,7 +21,7 @@ struct aorta_tally { /* zero-initialise; names are borrowed */
 };
 
 struct aorta_evidence_sums {
-    int64_t unknown_idle_ns, lead_ns;
+    int64_t unknown_idle_ns;
     int64_t page_read_ns;                           /* idle between pages of managed memory that the host reads */
     int64_t graph_latency_ns;                       /* idle between operations of graphs */
     bool latency_recurs;                            /* half of its mean or more without the step that has most */
@@ -67,9 +67,6 @@ int64_t aorta_exposed_without_wait(const struct aorta_trace_analysis *analysis, 
 /* Adds the facts of a call that takes far longer than the other ones of its size. (gains_origin.c) */
 void aorta_verdict_find_outliers(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict);
 
-/* The facts of an empty finding of the verdict. */
-struct aorta_facts aorta_verdict_facts(const struct aorta_verdict *verdict);
-
 /* How often in a step the same reductions of this kind follow the same kernels, as for micro-batches whose gradients
  * are all reduced; 1: not so. (launched_work.c) */
 int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
@@ -101,6 +98,7 @@ double aorta_gains_step_ms(const struct gains *gains);
 static const double AORTA_GAINS_LITTLE = 0.05;
 /* What the step gains without these causes (bits), ms. */
 double aorta_gain_without(const struct gains *gains, uint32_t removed);
+/* The findings' array has places for all causes. */
 struct aorta_finding *aorta_gains_new_finding(struct aorta_verdict *verdict, enum aorta_cause cause);
 /* Sets a gain that the replay of no cause finds. */
 void aorta_gains_replace(const struct gains *gains, struct aorta_finding *finding, double gain_ms);
@@ -121,14 +119,13 @@ struct aorta_launched_work {
     const struct aorta_trace_rank *rank;
     const struct aorta_trace_work *const *work;
     size_t count;
+    uint32_t main_stream; /* of most launches, where any has most; NONE */
     struct aorta_work_scale *scales;
 };
 typedef void aorta_work_dropper(const struct aorta_launched_work *launched, const void *context);
 /* The work of a step in the middle, without scales; nothing where steps or launches are not known. */
-void aorta_launched_in_middle(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                              struct aorta_arena *memory, struct aorta_launched_work *launched);
-/* The stream of most launches, where any has most; NONE. */
-uint32_t aorta_launched_main_stream(const struct aorta_launched_work *launched);
+struct aorta_launched_work aorta_launched_in_middle(const struct aorta_trace_analysis *analysis,
+                                                    const struct aorta_trace_rank *rank, struct aorta_arena *memory);
 bool aorta_launches_named(const struct aorta_launched_work *launched, size_t at, const char *part);
 bool aorta_launches_pointwise(const struct aorta_launched_work *launched, size_t at); /* as PyTorch names kernels */
 bool aorta_launches_copy(const struct aorta_launched_work *launched, size_t at, enum aorta_copied how);
