@@ -11,29 +11,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first work that a call launched; NULL: none. */
-static const struct aorta_trace_work *launched_by(const struct aorta_trace *trace, uint32_t row) {
-    for (size_t i = 0; i < trace->work_count; i++)
-        if (trace->work[i].call == row) return &trace->work[i];
+/* The first work that a call launched; NULL: none, also of NULL. */
+static const struct aorta_trace_work *launched_by(const struct aorta_trace *trace,
+                                                  const struct aorta_trace_call *call) {
+    for (size_t i = 0; call && i < trace->work_count; i++)
+        if (trace->work[i].call == (uint32_t)(call - trace->calls)) return &trace->work[i];
     return NULL;
 }
 
-static const char *launched_name(const struct aorta_trace *trace, uint32_t row) {
-    const struct aorta_trace_work *work = launched_by(trace, row);
+static const char *launched_name(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
+    const struct aorta_trace_work *work = launched_by(trace, call);
     return work ? aorta_trace_text(trace, work->name) : NULL;
 }
 
 /* The name of the work that a call launched, else the name of the call. Calls of our own recorder have no names: they
  * take the name of the next launch, or with `before` that of the launch before it; NULL: none. */
 static const char *name_of_call(const struct aorta_trace *trace, const struct aorta_trace_call *call, bool before) {
-    uint32_t row = (uint32_t)(call - trace->calls);
-    const char *name = launched_name(trace, row);
+    const char *name = launched_name(trace, call);
     if (!trace->measured) return name ? name : aorta_trace_text(trace, call->name);
     if (before) {
-        while (!name && row-- > 0) name = launched_name(trace, row);
+        while (!name && call > trace->calls) name = launched_name(trace, --call);
         return name;
     }
-    while (!name && ++row < trace->call_count) name = launched_name(trace, row);
+    while (!name && ++call < trace->calls + trace->call_count) name = launched_name(trace, call);
     return name ? name : "the end";
 }
 
@@ -64,8 +64,6 @@ static void sum_host_collectives(const struct aorta_trace_analysis *analysis, do
         for (size_t j = 0; j < rank->work_count; j++)
             if (rank->work[j].kind == AORTA_TRACE_KERNEL)
                 aorta_intervals_add(&compute, rank->work[j].start_ns, rank->work[j].end_ns);
-        aorta_intervals_normalise(&ran);
-        aorta_intervals_normalise(&compute);
         aorta_intervals_subtract(&ran, &compute, &alone);
         for (size_t j = 0; j < rank->window_count; j++) {
             const struct aorta_trace_window *window = &rank->windows[j];
@@ -74,10 +72,9 @@ static void sum_host_collectives(const struct aorta_trace_analysis *analysis, do
             *ran_ms += (double)aorta_intervals_within(&ran, window->start_ns, window->end_ns) / share;
             *exposed_ms += (double)aorta_intervals_within(&alone, window->start_ns, window->end_ns) / share;
         }
-        memory->failed |= alone.failed;
         aorta_intervals_free(&ran);
         aorta_intervals_free(&compute);
-        aorta_intervals_free(&alone);
+        aorta_intervals_end(&alone, memory);
     }
 }
 
@@ -123,10 +120,7 @@ void aorta_verdict_host_collectives(const struct aorta_trace *trace, struct aort
     struct aorta_intervals ran = {0}, compute = {0}, alone = {0};
     const char *name = NULL;
     collect_ran(trace, &ran, &compute, &name);
-    aorta_intervals_normalise(&ran);
-    aorta_intervals_normalise(&compute);
     aorta_intervals_subtract(&ran, &compute, &alone);
-    verdict->arena->failed |= alone.failed;
     double ran_ns = 0, alone_ns = 0, all_ns = 0;
     const size_t step_count = verdict->whole ? 0 : trace->step_count; /* steps may hold no operation */
     for (size_t i = 0; i < step_count; i++) {
@@ -147,7 +141,7 @@ void aorta_verdict_host_collectives(const struct aorta_trace *trace, struct aort
     verdict->host_collectives.alone_ms = alone_ns / 1e6 / steps;
     aorta_intervals_free(&ran);
     aorta_intervals_free(&compute);
-    aorta_intervals_free(&alone);
+    aorta_intervals_end(&alone, verdict->arena);
 }
 
 static struct aorta_fact *set_named(struct aorta_finding *finding, enum aorta_fact_key key, double value,
@@ -174,55 +168,55 @@ static const char *name_before(const struct gains *gains, const struct aorta_ori
     return call ? name_of_call(aorta_trace_graph_trace(gains->built, origin->from), call, true) : NULL;
 }
 
+/* A pause, which ends with a call. */
+struct pause {
+    const struct aorta_trace *trace;
+    const struct aorta_trace_call *call;
+    int64_t ns;
+};
+
 /* The innermost range that the program had marked around the pause, if it is not the whole step; NULL: none. */
-static const char *range_around(const struct gains *gains, const struct aorta_origin *origin) {
-    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
+static const char *range_around(const struct pause *pause) {
+    const struct aorta_trace *trace = pause->trace;
+    const struct aorta_trace_call *call = pause->call;
     const char *inner = NULL;
-    if (!call) return NULL;
-    const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
     for (size_t i = 0; i < trace->annotation_count && trace->annotations[i].start_ns < call->start_ns; i++) {
         const struct aorta_trace_annotation *range = &trace->annotations[i];
         if (range->thread == call->thread && range->end_ns > call->start_ns &&
-            range->start_ns <= call->start_ns - origin->largest_ns / 2)
+            range->start_ns <= call->start_ns - pause->ns / 2)
             inner = aorta_trace_text(trace, range->name);
     }
     return inner && strncmp(inner, "ProfilerStep#", 13) != 0 ? inner : NULL;
 }
 
-/* How long something of the host ran in the pause that ends with this call. */
-static int64_t within_pause(const struct aorta_trace_call *call, const struct aorta_origin *origin, int64_t start_ns,
-                            int64_t end_ns) {
-    const int64_t since_ns = call->start_ns - origin->largest_ns;
-    return (end_ns < call->start_ns ? end_ns : call->start_ns) - (start_ns > since_ns ? start_ns : since_ns);
+/* Whether something of the host ran for half of the pause or more. */
+static bool fills(const struct pause *pause, uint32_t thread, int64_t start_ns, int64_t end_ns) {
+    const int64_t until_ns = pause->call->start_ns, since_ns = until_ns - pause->ns;
+    const int64_t ran_ns = (end_ns < until_ns ? end_ns : until_ns) - (start_ns > since_ns ? start_ns : since_ns);
+    return thread == pause->call->thread && 2 * ran_ns >= pause->ns;
 }
 
-/* An operation of the host in the pause that ends at the origin's point: the outermost one that ended in it, as
- * aten::randn on the CPU; *around: the innermost one around it. Either ran for half of it or more; NULL: none. */
-static const char *operation_within(const struct gains *gains, const struct aorta_origin *origin, const char **around) {
-    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
+/* An operation of the host in the pause: the outermost one that ended in it, as aten::randn on the CPU; *around: the
+ * innermost one around it. NULL: none. */
+static const char *operation_within(const struct pause *pause, const char **around) {
+    const struct aorta_trace *trace = pause->trace;
     *around = NULL;
-    if (!call) return NULL;
-    const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
     for (size_t i = 0; i < trace->operation_count; i++) {
         const struct aorta_trace_operation *operation = &trace->operations[i];
-        const int64_t ran_ns = within_pause(call, origin, operation->start_ns, operation->end_ns);
-        if (operation->thread != call->thread || operation->range || 2 * ran_ns < origin->largest_ns) continue;
+        if (operation->range || !fills(pause, operation->thread, operation->start_ns, operation->end_ns)) continue;
         const char *name = aorta_trace_text(trace, operation->name);
-        if (operation->end_ns <= call->start_ns) return name;
+        if (operation->end_ns <= pause->call->start_ns) return name;
         *around = name;
     }
     return NULL;
 }
 
-/* The call of the host in the pause, of those that do not launch or wait, that ran for half of it or more; NULL. */
-static const char *call_within(const struct gains *gains, const struct aorta_origin *origin) {
-    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
-    const struct aorta_trace *trace = call ? aorta_trace_graph_trace(gains->built, origin->point) : NULL;
-    for (size_t i = 0; trace && i < trace->frame_count; i++) {
-        const struct aorta_trace_frame *frame = &trace->frames[i];
-        if (frame->kind == AORTA_FRAME_CALL && frame->thread == call->thread &&
-            2 * within_pause(call, origin, frame->start_ns, frame->end_ns) >= origin->largest_ns)
-            return aorta_trace_text(trace, frame->name);
+/* The call of the host in the pause, of those that do not launch or wait; NULL: none. */
+static const char *call_within(const struct pause *pause) {
+    for (size_t i = 0; i < pause->trace->frame_count; i++) {
+        const struct aorta_trace_frame *frame = &pause->trace->frames[i];
+        if (frame->kind == AORTA_FRAME_CALL && fills(pause, frame->thread, frame->start_ns, frame->end_ns))
+            return aorta_trace_text(pause->trace, frame->name);
     }
     return NULL;
 }
@@ -231,7 +225,7 @@ static const char *call_within(const struct gains *gains, const struct aorta_ori
 static bool copies_arguments(const struct gains *gains, uint32_t point) {
     const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, point);
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, point);
-    const struct aorta_trace_work *copy = call ? launched_by(trace, (uint32_t)(call - trace->calls)) : NULL;
+    const struct aorta_trace_work *copy = launched_by(trace, call);
     const struct aorta_trace_work *next = copy, *end = trace->work + trace->work_count;
     while (next && ++next < end && next->stream != copy->stream) {
     }
@@ -261,7 +255,7 @@ static bool is_within_one_call(const struct gains *gains, const struct aorta_ori
 
 /* Whether the call launches the first work of that name. */
 static bool launches_first(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
-    const struct aorta_trace_work *launched = launched_by(trace, (uint32_t)(call - trace->calls));
+    const struct aorta_trace_work *launched = launched_by(trace, call);
     return launched && launched->first;
 }
 
@@ -277,42 +271,38 @@ static bool comes_again(const struct aorta_trace *trace, const struct aorta_trac
 
 /* Whether the pause ends at the first launch of a kernel that a compiler made for the program. A pause that comes again
  * compiles nothing. */
-static bool compiles(const struct gains *gains, const struct aorta_origin *origin) {
+static bool compiles(const struct pause *pause) {
     static const char *const makers[] = {"triton_", "fused_", "nvfuser", "cudapy", "cupy_"};
-    const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
-    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
-    const struct aorta_trace_work *work = call ? launched_by(trace, (uint32_t)(call - trace->calls)) : NULL;
+    const struct aorta_trace_work *work = launched_by(pause->trace, pause->call);
     for (size_t i = 0; work && i < sizeof makers / sizeof *makers; i++)
-        if (!strncmp(aorta_trace_text(trace, work->name), makers[i], strlen(makers[i])))
-            return launches_first(trace, call) && !comes_again(trace, work, origin->largest_ns);
+        if (aorta_begins(aorta_trace_text(pause->trace, work->name), makers[i]))
+            return work->first && !comes_again(pause->trace, work, pause->ns);
     return false;
 }
 
-/* Whether the pause is a call that loads kernels, before the first launch of one. */
-static bool loads(const struct gains *gains, const struct aorta_origin *origin, const char *within) {
-    if (!within || !(strstr(within, "ModuleLoad") || strstr(within, "LibraryLoad"))) return false;
-    return launches_first(aorta_trace_graph_trace(gains->built, origin->point),
-                          aorta_trace_graph_call(gains->built, origin->point));
-}
-
-static void add_blocked(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
-                        struct aorta_fact *pause) {
-    const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
-    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
-    pause->place.host = aorta_facts_text(&finding->facts, aorta_trace_text(trace, call->name));
-    if (launches_first(trace, call)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_LOAD);
+/* Whether the call in the pause loads kernels, before the first launch of one. */
+static bool loads(const struct pause *pause, const char *within) {
+    return within && (strstr(within, "ModuleLoad") || strstr(within, "LibraryLoad")) &&
+           launches_first(pause->trace, pause->call);
 }
 
 static void add_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                       const char *where) {
+    const struct pause pause = {aorta_trace_graph_trace(gains->built, origin->point),
+                                aorta_trace_graph_call(gains->built, origin->point), origin->largest_ns};
     struct aorta_fact *fact = set_named(finding, AORTA_FACT_PAUSE, (double)origin->largest_ns / 1e6, where);
     fact->place.rank = finding->rank;
     if (is_within_one_call(gains, origin)) {
-        add_blocked(gains, finding, origin, fact);
+        fact->place.host = aorta_facts_text(&finding->facts, aorta_trace_text(pause.trace, pause.call->name));
+        if (launches_first(pause.trace, pause.call)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_LOAD);
         return;
     }
-    const char *around, *range = range_around(gains, origin), *operation = operation_within(gains, origin, &around);
-    const char *within = call_within(gains, origin);
+    const char *range = NULL, *operation = NULL, *within = NULL, *around = NULL;
+    if (pause.call) {
+        range = range_around(&pause);
+        operation = operation_within(&pause, &around);
+        within = call_within(&pause);
+    }
     fact->place.after = aorta_facts_text(&finding->facts, name_before(gains, origin));
     fact->place.host = aorta_facts_text(&finding->facts, operation ? operation
                                                          : within  ? within
@@ -321,9 +311,9 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
     if (aorta_trace_changes_memory(where) &&
         !(gains->verdict->program & (AORTA_PROGRAM_NATIVE | AORTA_PROGRAM_DIRECTIVES)))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
-    if (compiles(gains, origin))
+    if (compiles(&pause))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPILED);
-    else if (loads(gains, origin, within))
+    else if (loads(&pause, within))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_LOAD);
     if (range) return;
     const bool copies = strncmp(where, "Memcpy", 6) == 0 && aorta_copied_how(where) <= AORTA_COPIED_TO_HOST;
@@ -470,18 +460,14 @@ static double own_compute_ns(const struct walk *walk) {
     return graph->rank_count ? sum_ns / graph->rank_count : 0;
 }
 
-static double total_of(const struct aorta_verdict_left *left) {
-    double sum = left->compute_ms + left->copy_ms + left->starts_ms + left->host_ms + left->unexplained_ms;
-    for (int i = 0; i < AORTA_COLLECTIVE_COUNT; i++) sum += left->collective_ms[i];
-    return sum;
-}
-
 void aorta_verdict_walk_left(const struct aorta_trace_graph *built, const struct aorta_graph *graph, double floor_ms,
                              struct aorta_verdict_left *left, struct aorta_arena *memory) {
     struct walk walk = {.built = built, .graph = graph};
     *left = (struct aorta_verdict_left){0};
     aorta_replay_walk(graph, aorta_removal_bit(AORTA_REMOVAL_COUNT) - 1, visit, &walk, memory);
-    const double total_ns = total_of(&walk.sums);
+    double total_ns =
+        walk.sums.compute_ms + walk.sums.copy_ms + walk.sums.starts_ms + walk.sums.host_ms + walk.sums.unexplained_ms;
+    for (int i = 0; i < AORTA_COLLECTIVE_COUNT; i++) total_ns += walk.sums.collective_ms[i];
     if (!(total_ns > 0)) return;
     const double scale = floor_ms / total_ns, alone_ns = walk.sums.compute_ms - own_compute_ns(&walk);
     *left = walk.sums;
@@ -502,11 +488,12 @@ struct calls {
     struct call {
         int64_t ns, bytes;
     } * items;
-    size_t count;
+    size_t count, capacity;
 };
 
 /* The time of each call that counts, after the last rank has arrived. */
-static void collect(const struct aorta_trace_analysis *analysis, enum aorta_collective kind, struct calls *calls) {
+static void collect(const struct aorta_trace_analysis *analysis, enum aorta_collective kind, struct calls *calls,
+                    struct aorta_arena *memory) {
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         for (size_t j = 0; j < rank->window_count; j++) {
@@ -517,19 +504,12 @@ static void collect(const struct aorta_trace_analysis *analysis, enum aorta_coll
                 const struct aorta_range *range = &profile->ranges[k];
                 const struct aorta_exposed whole = {.start_ns = range->start_ns, .end_ns = range->end_ns};
                 if (range->info.kind != AORTA_RANGE_COLLECTIVE || range->info.collective != kind) continue;
-                calls->items[calls->count++] =
-                    (struct call){aorta_exposed_without_wait(analysis, window->shared[k], &whole), range->info.bytes};
+                const struct call call = {aorta_exposed_without_wait(analysis, window->shared[k], &whole),
+                                          range->info.bytes};
+                aorta_arena_append(memory, &calls->items, &calls->capacity, &calls->count, &call, sizeof call);
             }
         }
     }
-}
-
-static size_t ranges_of(const struct aorta_trace_analysis *analysis) {
-    size_t count = 0;
-    for (size_t i = 0; i < analysis->rank_count; i++)
-        for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
-            count += analysis->ranks[i].windows[j].profile.range_count;
-    return count;
 }
 
 static void name_outlier(struct calls *calls, double least_ns, struct aorta_facts *facts) {
@@ -549,12 +529,12 @@ static void name_outlier(struct calls *calls, double least_ns, struct aorta_fact
 
 void aorta_verdict_find_outliers(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     struct aorta_arena scratch = {0};
-    struct calls calls = {.items = aorta_arena_alloc(&scratch, (ranges_of(analysis) + 1) * sizeof *calls.items)};
-    for (size_t i = 0; calls.items && i < verdict->finding_count; i++) {
+    struct calls calls = {0};
+    for (size_t i = 0; i < verdict->finding_count; i++) {
         struct aorta_finding *finding = &verdict->findings[i];
         if (finding->cause != AORTA_CAUSE_EXPOSED_COLLECTIVE) continue;
         calls.count = 0;
-        collect(analysis, finding->collective, &calls);
+        collect(analysis, finding->collective, &calls, &scratch);
         name_outlier(&calls, MUCH * finding->cost_ms * 1e6 * (double)verdict->iterations, &finding->facts);
     }
     aorta_arena_end(&scratch, verdict->arena);

@@ -83,14 +83,12 @@ struct region {
     bool biased;   /* … and adds something that differs between heads or samples, which no type changes */
 };
 
-/* The outermost frame that is the product itself. */
-static uint32_t whole_product(const struct remedy_model *model, const struct leaf *leaf) {
-    static const char *const names[] = {"aten::matmul", "aten::bmm", "aten::baddbmm", "aten::einsum"};
+/* The outermost frame whose name has these bits, from the leaf's own on; NONE: none. */
+static uint32_t outermost(struct remedy_model *model, const struct leaf *leaf, uint32_t bits) {
     const struct aorta_trace_operation *operations = model->trace->operations;
-    uint32_t found = leaf->operation;
+    uint32_t found = AORTA_TRACE_NONE;
     for (uint32_t row = leaf->operation; row != AORTA_TRACE_NONE; row = operations[row].parent)
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            if (!strcmp(aorta_trace_text(model->trace, operations[row].name), names[i])) found = row;
+        if (aorta_remedy_op_bits(model, operations[row].name) & bits) found = row;
     return found;
 }
 
@@ -106,15 +104,6 @@ static size_t product_near(const struct remedy_model *model, size_t leaf, int st
         if (is_batched(&model->leaves[at])) return at;
     }
     return SIZE_MAX;
-}
-
-/* The outermost frame of scaled_dot_product_attention; NULL: none. */
-static const struct aorta_trace_operation *fallback_of(const struct remedy_model *model, const struct leaf *leaf) {
-    const struct aorta_trace_operation *operations = model->trace->operations, *found = NULL;
-    for (uint32_t row = leaf->operation; row != AORTA_TRACE_NONE; row = operations[row].parent)
-        if (strstr(aorta_trace_text(model->trace, operations[row].name), "scaled_dot_product_attention"))
-            found = &operations[row];
-    return found;
 }
 
 static bool takes_half(struct remedy_model *model, const struct aorta_trace_operation *operation) {
@@ -167,11 +156,12 @@ static bool find_region(struct remedy_model *model, size_t soft, struct region *
     const double count = aorta_remedy_elements(scores);
     if ((double)q->size[0] * (double)q->size[1] * (double)k->size[2] != count || aorta_remedy_elements(p) != count)
         return false;
-    const uint32_t whole_a = whole_product(model, &model->leaves[a]), whole_b = whole_product(model, &model->leaves[b]);
+    const uint32_t whole_a = outermost(model, &model->leaves[a], AORTA_OP_WHOLE_PRODUCT);
+    const uint32_t whole_b = outermost(model, &model->leaves[b], AORTA_OP_WHOLE_PRODUCT);
+    const uint32_t fallback = outermost(model, leaf, AORTA_OP_WHOLE_ATTENTION);
     const struct aorta_trace_operation *operations = model->trace->operations;
-    const struct aorta_trace_operation *fallback = fallback_of(model, leaf);
-    *region = (struct region){.first = a, .last = b, .fallback = fallback != NULL};
-    region->widened = q->bytes == 4 && (fallback ? takes_half(model, fallback) : p->bytes == 2);
+    *region = (struct region){.first = a, .last = b, .fallback = fallback != AORTA_TRACE_NONE};
+    region->widened = q->bytes == 4 && (region->fallback ? takes_half(model, &operations[fallback]) : p->bytes == 2);
     /* What the outermost frames do beside the product (copies of heads) is part of it. */
     while (region->first > 0 && model->leaves[region->first - 1].operation >= whole_a &&
            model->leaves[region->first - 1].thread == leaf->thread &&

@@ -59,7 +59,9 @@ enum {
     AORTA_OP_SOFTMAX = 1 << 21,
     AORTA_OP_EMPTY = 1 << 22,
     AORTA_OP_DROPOUT_BACKWARD = 1 << 23,
-    AORTA_OP_COMPILED = 1 << 24, /* a graph of torch.compile */
+    AORTA_OP_COMPILED = 1 << 24,        /* a graph of torch.compile */
+    AORTA_OP_WHOLE_PRODUCT = 1 << 25,   /* the program's own call of one */
+    AORTA_OP_WHOLE_ATTENTION = 1 << 26, /* scaled_dot_product_attention, in any form */
 };
 
 static const uint32_t AORTA_NAME_KNOWN = UINT32_C(1) << 31; /* of the bits of a name: they were found out */
@@ -201,13 +203,12 @@ void aorta_remedy_backward(const struct remedy_model *model, int64_t from, int64
 /* ---- attention ---- */
 /* What a fused attention takes in 16 bits; NaN: its arithmetic is not known. */
 double aorta_remedy_attention_ns(const struct remedy_model *model, const struct leaf *leaf);
-/* In 16 bits: what scaled_dot_product_attention itself wrote out, having no kernel for its type, becomes fused, and so
- * does what the remedy for attention has changed. */
-/* Attention that scaled_dot_product_attention writes out in any type, as it has a bias for each head, computes in fp32
- * all the same: sets `stays`. */
-/* Marks the parts of unfused attention that stay in fp32: the operations after the softmax, and sums with a bias. */
+/* Marks the parts of unfused attention that stay in fp32: the operations after the softmax, sums with a bias, and all
+ * of what scaled_dot_product_attention writes out in any type, as it has a bias for each head. */
 void aorta_remedy_mark_staying_attention(struct remedy_model *model);
 void aorta_remedy_cast_attention(struct remedy_model *model); /* adds the time of the casts around it */
+/* In 16 bits: what scaled_dot_product_attention itself wrote out, having no kernel for its type, becomes fused, and so
+ * does what the remedy for attention has changed. */
 void aorta_remedy_attention_in_half(struct remedy_model *model);
 
 /* ---- layouts ---- */

@@ -9,12 +9,17 @@ static const struct aorta_inputs nothing;
 
 /* ---- tensors ---- */
 
-double aorta_remedy_elements(const struct aorta_input *input) {
+/* `stored`: without axes of stride 0. */
+static double elements_of(const struct aorta_input *input, bool stored) {
     double elements = 1;
     if (input->list) return input->list_elements;
     for (int i = 0; i < input->rank; i++)
-        if (!input->strided || input->stride[i]) elements *= (double)input->size[i];
+        if (!stored || !input->strided || input->stride[i]) elements *= (double)input->size[i];
     return elements;
+}
+
+double aorta_remedy_elements(const struct aorta_input *input) {
+    return elements_of(input, true);
 }
 
 double aorta_remedy_bytes(const struct aorta_input *input) {
@@ -121,13 +126,6 @@ static const struct aorta_input *largest_tensor(const struct leaf *leaf, int *wi
     return largest;
 }
 
-static double full_elements(const struct aorta_input *input) {
-    double elements = 1;
-    if (input->list) return input->list_elements;
-    for (int i = 0; i < input->rank; i++) elements *= (double)input->size[i];
-    return elements;
-}
-
 static void guess_outputs(struct leaf *leaf) {
     int widest = 0;
     const struct aorta_input *largest = largest_tensor(leaf, &widest);
@@ -143,7 +141,7 @@ static void guess_outputs(struct leaf *leaf) {
         bytes = widest;
         arithmetic = widest == 4 ? AORTA_IN_FP32 : arithmetic;
     }
-    add_output(leaf, full_elements(largest), bytes, arithmetic);
+    add_output(leaf, elements_of(largest, false), bytes, arithmetic);
 }
 
 /* ---- the frames around it ---- */
@@ -286,7 +284,7 @@ static void count_amounts(struct remedy_model *model, struct leaf *leaf) {
         const struct aorta_input *input = &leaf->inputs->items[i];
         if (!input->tensor && !input->list) continue;
         bytes += aorta_remedy_bytes(input);
-        if (full_elements(input) > leaf->largest && input->rank != 0) leaf->largest = full_elements(input);
+        if (input->rank != 0) leaf->largest = fmax(leaf->largest, elements_of(input, false));
     }
     const bool into_first = leaf->op & AORTA_OP_COPY && leaf->inputs->count > 1 && leaf->inputs->items[0].tensor &&
                             !strcmp(leaf->name, "aten::copy_");
@@ -300,7 +298,7 @@ static void count_amounts(struct remedy_model *model, struct leaf *leaf) {
     }
     for (int i = 0; i < leaf->output_count; i++) {
         bytes += leaf->outputs[i].elements * leaf->outputs[i].bytes;
-        if (leaf->outputs[i].elements > leaf->largest) leaf->largest = leaf->outputs[i].elements;
+        leaf->largest = fmax(leaf->largest, leaf->outputs[i].elements);
     }
     if (leaf->op & AORTA_OP_FILLS && leaf->output_count) bytes = leaf->outputs[0].elements * leaf->outputs[0].bytes;
     if (bytes > 0) leaf->bytes = bytes;

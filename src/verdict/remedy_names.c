@@ -114,6 +114,8 @@ static const struct mark op_marks[] = {
     {AORTA_OP_LOG_SOFTMAX, {"^aten::_log_softmax"}},
     {AORTA_OP_SOFTMAX, {"^aten::_softmax"}},
     {AORTA_OP_EMPTY, {"^aten::empty"}},
+    {AORTA_OP_WHOLE_PRODUCT, {"^aten::matmul", "^aten::bmm", "^aten::baddbmm", "^aten::einsum"}},
+    {AORTA_OP_WHOLE_ATTENTION, {"scaled_dot_product_attention"}},
     {0, {0}},
 };
 

@@ -490,13 +490,13 @@ static void batch(struct remedy_model *model, size_t *leaves, size_t count) {
     }
 }
 
-static size_t add_backward(const struct remedy_model *model, int64_t from, int64_t to, size_t after, size_t *leaves,
-                           size_t count, size_t capacity) {
+/* Adds to the first `count` of order[]; returns how many there are then. */
+static size_t add_backward(struct remedy_model *model, int64_t from, int64_t to, size_t after, size_t count) {
     size_t at, end;
     aorta_remedy_backward(model, from, to, after, &at, &end);
-    for (; at < end && count < capacity; at++) {
+    for (; at < end && count < model->leaf_count; at++) {
         const struct leaf *leaf = &model->leaves[model->by_backward[at]];
-        if (leaf->kind != LEAF_TRANSFER && !leaf->in_optimizer) leaves[count++] = model->by_backward[at];
+        if (leaf->kind != LEAF_TRANSFER && !leaf->in_optimizer) model->order[count++] = model->by_backward[at];
     }
     return count;
 }
@@ -507,21 +507,15 @@ void aorta_remedy_batching(struct remedy_model *model) {
         if (!(model->leaves[i].op & AORTA_OP_STACKS)) continue;
         const struct loop loop = loop_before(model, i);
         if (loop.repeats < FEWEST) continue;
-        const size_t first = loop.first;
-        const size_t capacity = 16 * (i - first) + 64;
-        size_t *leaves = malloc(capacity * sizeof *leaves);
-        model->memory->failed |= !leaves;
-        if (!leaves) return;
         size_t count = 0;
         int64_t from = INT64_MAX, to = -1;
-        for (size_t j = first; j < i; j++) {
+        for (size_t j = loop.first; j < i; j++) {
             const struct leaf *leaf = &model->leaves[j];
-            leaves[count++] = j;
+            model->order[count++] = j;
             if (leaf->forward >= 0 && leaf->forward < from) from = leaf->forward;
             if (leaf->forward > to) to = leaf->forward;
         }
-        if (to >= 0) count = add_backward(model, from, to, i, leaves, count, capacity);
-        batch(model, leaves, count);
-        free(leaves);
+        if (to >= 0) count = add_backward(model, from, to, i, count);
+        batch(model, model->order, count);
     }
 }
