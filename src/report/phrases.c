@@ -147,7 +147,7 @@ void aorta_shape_for_line(const char *dims, struct aorta_text *out) {
     char first[64] = "";
     int count = 0;
     for (const char *at = *dims ? dims + 1 : dims; *at && count < MOST;) {
-        if (*at != '[' || at[1] == ']' || at[1] == '[') { /* empty, or a list of tensors */
+        if (*at != '[' || at[1] == ']' || at[1] == '[' || at[1] == '"') { /* empty, tensors, or types */
             at++;
             continue;
         }

@@ -285,12 +285,32 @@ static void add_origin(struct gains *gains, struct aorta_finding *finding, enum 
     if (origin.point != AORTA_GRAPH_NONE) aorta_gains_add_origin(gains, finding, &origin);
 }
 
+/* Most of an exposed collective's gain may be that of another kind, which has a finding of the order of its stream. */
+static struct aorta_finding *of_its_kind(const struct gains *gains, struct aorta_finding *exposed) {
+    struct aorta_origin origin;
+    struct aorta_finding *found = exposed;
+    aorta_replay_origin(gains->graph, AORTA_WITHOUT_EXPOSED_COLLECTIVE, &origin, gains->verdict->arena);
+    const bool known = origin.point != AORTA_GRAPH_NONE;
+    const struct aorta_trace_work *work = known ? aorta_trace_graph_work(gains->built, origin.point) : NULL;
+    if (!work || !aorta_trace_is_collective(work)) return exposed;
+    const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin.point);
+    for (size_t i = 0; i < gains->verdict->finding_count; i++) {
+        struct aorta_finding *finding = &gains->verdict->findings[i];
+        if (finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS && !(found && found->cost_ms >= finding->cost_ms) &&
+            finding->collective == aorta_trace_collective_kind(trace, work))
+            found = finding;
+    }
+    return found;
+}
+
 static void add_gain(struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, cause);
+    if (cause == AORTA_CAUSE_EXPOSED_COLLECTIVE) finding = of_its_kind(gains, finding);
     const double gain_ms = gains->found.beyond_ns[removal] / 1e6 * (1 - lost_again(gains, cause));
     const bool matters = gain_ms >= MATTERS * aorta_gains_step_ms(gains) && gain_ms > 0;
     if (!finding && (!matters || cause == AORTA_CAUSE_SLOW_COLLECTIVE)) return; /* of no kind in particular */
     if (!finding) finding = aorta_gains_new_finding(gains->verdict, cause);
+    if (finding->gain_ms > gain_ms) return; /* of_its_kind */
     set_gain(gains, finding, gain_ms, alone_of(gains, removal, cause), true);
     relate(gains, removal, aorta_removal_bit(removal), finding);
     if (matters && !finding->only_after) find_instead(gains, removal, finding);

@@ -16,7 +16,7 @@
 #include <math.h>
 
 enum { STEPS = 6, UNITS = 4, STREAM = 7 };
-static const double GEMM_US = 1000, COMM_US = 600, SMALL_US = 5, ADAM_US = 200;
+static const double GEMM_US = 1000, COMM_US = 600, SMALL_US = 5, ADAM_US = 200, LARGE_US = 800;
 
 struct program {
     const char *device;
@@ -28,16 +28,21 @@ struct program {
 
 static const char H200[] = "NVIDIA H200", A100[] = "NVIDIA A100"; /* as long */
 
-static double add_collective(struct sample_kineto *sample, const struct program *program, double at, int step, int rank,
-                             int *number, double length) {
-    const int elements = length > SMALL_US ? 1000000 : 1000;
+static void add_collective_on(struct sample_kineto *sample, const struct program *program, const char *kernel,
+                              int stream, double launch, double at, int step, int rank, int *number, double length) {
+    const int elements = length > COMM_US ? 200000000 : length > SMALL_US ? 1000000 : 1000;
     char facts[512];
     snprintf(facts, sizeof facts,
              "\"Collective name\": \"%s\", \"In msg nelems\": %d, \"Out msg nelems\": %d, \"dtype\": "
              "\"BFloat16\", \"Group size\": 2, \"Process Group Name\": \"0\", \"Process Group Description\": \"%s\", "
              "\"Seq\": %d, \"Rank\": %d",
              program->collective, elements, elements, program->group, 2 * step * UNITS + ++*number, rank);
-    sample_kineto_kernel(sample, program->kernel, STREAM, at - 900, at, length, facts);
+    sample_kineto_kernel(sample, kernel, stream, launch, at, length, facts);
+}
+
+static double add_collective(struct sample_kineto *sample, const struct program *program, double at, int step, int rank,
+                             int *number, double length) {
+    add_collective_on(sample, program, program->kernel, STREAM, at - 900, at, step, rank, number, length);
     at += length + 2;
     if (!program->small) return at;
     sample_kineto_kernel(sample, "elementwise_div", STREAM, at - 900, at, SMALL_US, "");
@@ -135,6 +140,57 @@ static void reductions_of_gradients_on_the_compute_stream(void **state) {
                     AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, LOST, AORTA_FACT_OWN_STREAM);
 }
 
+/* Gradients are scattered on a stream of their own, and the step ends with one large reduction on the compute stream:
+ *
+ *   compute  | gemm 0 | gemm 1 | gemm 2 | gemm 3 |    all-reduce     | adam |
+ *   stream 20         |RS0|    |RS1|    |RS2|    |RS3|
+ *   host    ||||||||||[                     sync                           ] */
+static double add_inline_step(struct sample_kineto *sample, double at, int step, int rank) {
+    const struct program scatters = {.collective = "reduce_scatter", .group = "default_pg"},
+                         reduces = {.collective = "allreduce", .group = "default_pg"};
+    const double begin = at, launch = at - 100;
+    char name[32];
+    int number = 0;
+    for (int unit = 0; unit < UNITS; unit++) {
+        sample_kineto_event(sample, "cpu_op", "autograd::engine::evaluate_function: MmBackward0", 1, launch + 10 * unit,
+                            5, "");
+        sample_kineto_kernel(sample, "sm90_xmma_gemm", STREAM, launch + 10 * unit + 1, at, GEMM_US, "");
+        at += GEMM_US + 2;
+        add_collective_on(sample, &scatters, "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", 20, launch + 10 * unit + 6,
+                          at, step, rank, &number, 200);
+    }
+    add_collective_on(sample, &reduces, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", STREAM, launch + 50, at, step, rank,
+                      &number, LARGE_US);
+    at += LARGE_US + 2;
+    sample_kineto_kernel(sample, "elementwise_add", STREAM, launch + 60, at, ADAM_US, "");
+    at += ADAM_US + 5;
+    sample_kineto_event(sample, "cuda_runtime", "cudaDeviceSynchronize", 1, launch + 70, at - launch - 70, "");
+    snprintf(name, sizeof name, "ProfilerStep#%d", step);
+    sample_kineto_event(sample, "user_annotation", name, 1, begin - 105, at - begin + 105, "");
+    return at + 120;
+}
+
+static void the_gain_is_of_the_collective_that_runs_last(void **state) {
+    (void)state;
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    for (int rank = 0; rank < 2; rank++) {
+        struct sample_kineto sample;
+        double at = 10000;
+        sample_kineto_begin(&sample, rank, 2);
+        for (int step = 0; step < STEPS; step++) at = add_inline_step(&sample, at, step, rank);
+        sample_kineto_open(&sample, &list);
+    }
+    check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+    check_ok(aorta_verdict_make(&analysis, &verdict));
+    assert_int_equal(verdict.findings[0].cause, AORTA_CAUSE_SERIALIZED_STREAMS);
+    assert_int_equal(verdict.findings[0].collective, AORTA_ALL_REDUCE);
+    aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
+}
+
 /* The next operation needs the result: another stream changes nothing. */
 static void reductions_of_activations(void **state) {
     (void)state;
@@ -148,6 +204,7 @@ static void reductions_of_activations(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gathers_on_the_compute_stream), cmocka_unit_test(exchanges_on_the_compute_stream),
-        cmocka_unit_test(reductions_of_gradients_on_the_compute_stream), cmocka_unit_test(reductions_of_activations)};
+        cmocka_unit_test(reductions_of_gradients_on_the_compute_stream), cmocka_unit_test(reductions_of_activations),
+        cmocka_unit_test(the_gain_is_of_the_collective_that_runs_last)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
