@@ -120,7 +120,7 @@ static const uint32_t EVERYTHING = (UINT32_C(1) << AORTA_REMOVAL_COUNT) - 1;
 static void find_partner(struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     static const double WORTH_IT = 0.02; /* of the step: causes that gain less are no partner */
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
-        if (measured->found->gain_ns[i] < WORTH_IT * measured->step_ns) continue;
+        if (i != AORTA_WITHOUT_HOST_LAUNCH && measured->found->gain_ns[i] < WORTH_IT * measured->step_ns) continue;
         const double with_ns = step_with(measured, aorta_remedy_bit(remedy), aorta_removal_bit((enum aorta_removal)i));
         const double joint_ns = less(measured->step_ns, with_ns);
         const bool mostly_own = joint_ns - measured->found->gain_ns[i] >= 0.5 * joint_ns;
@@ -132,12 +132,13 @@ static void find_partner(struct aorta_remedy_gains *measured, enum aorta_remedy 
 
 /* Kernels that get much shorter, while the step waits for something else. */
 static void measure_hidden(struct aorta_remedy_gains *measured) {
-    static const double MUCH = 0.05;
+    static const double MUCH = 0.05, LITTLE = 0.1; /* of the step; of what the kernels save */
     double without_ns = 0;
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         const uint32_t bit = aorta_remedy_bit((enum aorta_remedy)i);
         const double saved_ns = measured->rank_count ? measured->ranks[0].rows[i].alone_ns : 0;
-        if (!(measured->set & bit) || measured->gain_ns[i] >= SHOWN * measured->step_ns) continue;
+        if (!(measured->set & bit) || measured->gain_ns[i] >= fmax(SHOWN * measured->step_ns, LITTLE * saved_ns))
+            continue;
         if (saved_ns < MUCH * measured->step_ns) continue;
         if (!(without_ns > 0)) without_ns = step_with(measured, 0, EVERYTHING);
         measured->behind_ns[i] = less(without_ns, step_with(measured, bit, EVERYTHING));
