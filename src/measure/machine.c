@@ -287,13 +287,11 @@ static aorta_status read_line(struct aorta_rows_reader *reader, size_t length, s
     AORTA_TRY(aorta_line_value(reader->line, length, &value));
     AORTA_TRY(aorta_fields_read(reader->line, value, &line));
     AORTA_TRY(read_head(reader, &line, machine));
-    struct aorta_machine_reading *readings = aorta_arena_grow(&machine->arena, machine->readings, machine->count,
-                                                              &machine->capacity, sizeof *machine->readings);
-    if (!readings) return NULL;
-    machine->readings = readings;
-    struct aorta_machine_reading *reading = &readings[machine->count++];
-    *reading =
-        (struct aorta_machine_reading){.load = NAN, .total_s = NAN, .idle_s = NAN, .stolen_s = NAN, .own_s = NAN};
+    const struct aorta_machine_reading unknown = {
+        .load = NAN, .total_s = NAN, .idle_s = NAN, .stolen_s = NAN, .own_s = NAN};
+    struct aorta_machine_reading *reading = aorta_arena_append(&machine->arena, &machine->readings, &machine->capacity,
+                                                               &machine->count, &unknown, sizeof unknown);
+    if (!reading) return NULL;
     AORTA_TRY(aorta_rows_read(reader, &line, "", aorta_machine_rows, reading));
     return read_gpus(reader, aorta_fields_get(&line, "gpus"), &machine->arena, reading);
 }

@@ -61,11 +61,8 @@ static bool read_name(const char *name, struct aorta_window *window) {
 
 static void add(const char *directory, const char *name, struct aorta_window window, struct aorta_window_list *list,
                 size_t *capacity) {
-    struct aorta_window *items = aorta_arena_grow(&list->arena, list->items, list->count, capacity, sizeof *items);
     window.path = aorta_arena_strdup(&list->arena, aorta_path_in(directory, "%s", name).text);
-    if (!window.path) return;
-    list->items = items;
-    items[list->count++] = window;
+    aorta_arena_append(&list->arena, &list->items, capacity, &list->count, &window, sizeof window);
 }
 
 aorta_status aorta_windows_list(const char *directory, int64_t after_ms, struct aorta_window_list *list) {
@@ -170,13 +167,13 @@ static void take(struct aorta_window_processes *processes, int64_t start_ms,
                  const struct aorta_trace_run_process *process) {
     struct aorta_window_process *known = find(processes, &process->facts);
     if (!known) {
-        struct aorta_window_process *items = aorta_arena_grow(&processes->arena, processes->items, processes->count,
-                                                              &processes->capacity, sizeof *items);
-        const char *host = aorta_arena_strdup(&processes->arena, process->facts.host);
-        if (!host) return;
-        processes->items = items;
-        known = &items[processes->count++];
-        *known = (struct aorta_window_process){.host = host, .pid = process->facts.process.pid, .rank = -1};
+        const struct aorta_window_process made = {.host = aorta_arena_strdup(&processes->arena, process->facts.host),
+                                                  .pid = process->facts.process.pid,
+                                                  .rank = -1};
+        if (made.host)
+            known = aorta_arena_append(&processes->arena, &processes->items, &processes->capacity, &processes->count,
+                                       &made, sizeof made);
+        if (!known) return;
     }
     if (process->rank >= 0) known->rank = process->rank;
     known->state = process->facts.head.state;

@@ -249,11 +249,7 @@ static const char *why_skipped(const struct aorta_archive_member *member, const 
 }
 
 static void add_link(struct members *members, struct links *links, struct link link) {
-    struct link *items =
-        aorta_arena_grow(&members->memory, links->items, links->count, &links->capacity, sizeof *items);
-    if (!items || members->memory.failed) return;
-    links->items = items;
-    items[links->count++] = link;
+    aorta_arena_append(&members->memory, &links->items, &links->capacity, &links->count, &link, sizeof link);
 }
 
 static void take_link(struct members *members, const struct aorta_archive_member *member, const char *path) {

@@ -1,6 +1,5 @@
 #include "trace/execution_trace.h"
 #include "base/arena.h"
-#include "base/array.h"
 #include "base/table.h"
 #include "trace/operation_inputs.h"
 
@@ -109,17 +108,15 @@ static void put_value(struct aorta_json_value value, struct aorta_json_value typ
         aorta_text_printf(out, aorta_json_is_string(value) ? "%.*s" : "\"%.*s\"", (int)value.length, value.text);
 }
 
-static struct aorta_json_value keep(struct aorta_execution_traces *traces, const char *text, size_t length,
-                                    bool *failed) {
+static struct aorta_json_value keep(struct aorta_execution_traces *traces, const char *text, size_t length) {
     char *copy = aorta_arena_alloc(&traces->arena, length + 1);
-    *failed |= !copy;
     if (copy) memcpy(copy, text, length);
-    return (struct aorta_json_value){copy ? copy : "", copy ? length : 0};
+    return (struct aorta_json_value){copy, length};
 }
 
 /* The list of types, and with `values` that of values. */
-static struct aorta_json_value converted(struct aorta_execution_traces *traces, const struct parts *parts, bool values,
-                                         bool *failed) {
+static struct aorta_json_value converted(struct aorta_execution_traces *traces, const struct parts *parts,
+                                         bool values) {
     struct aorta_json_cursor types = aorta_json_elements(parts->types), at = aorta_json_elements(parts->values);
     struct aorta_json_value type, value;
     struct aorta_text *text = &traces->text;
@@ -134,8 +131,8 @@ static struct aorta_json_value converted(struct aorta_execution_traces *traces, 
             put_type(type, text);
     }
     aorta_text_puts(text, "]");
-    *failed |= text->failed;
-    return text->failed ? (struct aorta_json_value){"", 0} : keep(traces, text->data, text->length, failed);
+    traces->arena.failed |= text->failed;
+    return keep(traces, text->data, text->length);
 }
 
 /* ---- the table ---- */
@@ -168,23 +165,20 @@ static bool index_nodes(struct aorta_execution_traces *traces, size_t first) {
     return true;
 }
 
-/* False: no memory. Nodes without shapes or number say nothing. */
-static bool add_node(struct aorta_execution_traces *traces, struct aorta_json_value value) {
+/* Nodes without shapes or number say nothing. */
+static void add_node(struct aorta_execution_traces *traces, struct aorta_json_value value) {
     struct parts parts;
     struct node node = {.file = (uint32_t)traces->file_count - 1};
-    bool failed = false;
     read_parts(value, &parts);
     if (!aorta_json_is_string(parts.name) || !aorta_json_get_int(parts.number, &node.number) || node.number < 0 ||
         parts.dims.length < 3)
-        return true;
-    node.name = keep(traces, parts.name.text + 1, parts.name.length - 2, &failed).text;
-    node.dims = keep(traces, parts.dims.text, parts.dims.length, &failed);
-    if (parts.strides.length) node.strides = keep(traces, parts.strides.text, parts.strides.length, &failed);
-    node.types = converted(traces, &parts, false, &failed);
-    node.values = converted(traces, &parts, true, &failed);
-    if (failed || !aorta_array_fit(&traces->nodes, &traces->capacity, traces->count + 1, sizeof node)) return false;
-    traces->nodes[traces->count++] = node;
-    return true;
+        return;
+    node.name = keep(traces, parts.name.text + 1, parts.name.length - 2).text;
+    node.dims = keep(traces, parts.dims.text, parts.dims.length);
+    if (parts.strides.length) node.strides = keep(traces, parts.strides.text, parts.strides.length);
+    node.types = converted(traces, &parts, false);
+    node.values = converted(traces, &parts, true);
+    aorta_arena_append(&traces->arena, &traces->nodes, &traces->capacity, &traces->count, &node, sizeof node);
 }
 
 /* ---- one file ---- */
@@ -200,7 +194,8 @@ static aorta_status read_nodes(struct aorta_execution_traces *traces, struct aor
     for (;;) {
         AORTA_TRY(aorta_json_stream_element(stream, &value, &more));
         if (!more) return NULL;
-        if (!add_node(traces, value)) return no_memory(stream);
+        add_node(traces, value);
+        if (traces->arena.failed) return no_memory(stream);
     }
 }
 
@@ -225,8 +220,9 @@ static aorta_status read_file(struct aorta_execution_traces *traces, struct aort
 
 static bool add_file(struct aorta_execution_traces *traces, const char *name) {
     const struct file file = {.name = aorta_arena_strdup(&traces->arena, name), .process = -1};
-    return file.name &&
-           aorta_array_append(&traces->files, &traces->file_capacity, &traces->file_count, &file, sizeof file);
+    return aorta_arena_append(&traces->arena, &traces->files, &traces->file_capacity, &traces->file_count, &file,
+                              sizeof file) &&
+           file.name;
 }
 
 aorta_status aorta_execution_traces_add(struct aorta_execution_traces **traces, struct aorta_json_stream *stream) {
@@ -238,8 +234,6 @@ aorta_status aorta_execution_traces_add(struct aorta_execution_traces **traces, 
 }
 
 void aorta_execution_traces_free(struct aorta_execution_traces *traces) {
-    free(traces->files);
-    free(traces->nodes);
     aorta_table_free(&traces->table);
     aorta_text_free(&traces->text);
     aorta_arena_free(&traces->arena);

@@ -204,11 +204,7 @@ struct paths {
 
 /* The path lives as long as the arena. */
 static void add_path(struct paths *paths, const char *path) {
-    const char **items =
-        aorta_arena_grow(paths->memory, paths->items, paths->count, &paths->capacity, sizeof *paths->items);
-    if (!items || !path) return;
-    paths->items = items;
-    items[paths->count++] = path;
+    aorta_arena_append(paths->memory, &paths->items, &paths->capacity, &paths->count, &path, sizeof path);
 }
 
 /* ---- folders ---- */

@@ -41,9 +41,8 @@ static const int32_t *get_ranks(struct aorta_json_value value, size_t *count, st
     while (aorta_json_next_element(&cursor, &element)) {
         int64_t rank;
         if (!aorta_json_get_int(element, &rank) || rank < 0 || rank > INT32_MAX) break;
-        ranks = aorta_arena_grow(memory, ranks, *count, &capacity, sizeof *ranks);
-        if (!ranks) break;
-        ranks[(*count)++] = (int32_t)rank;
+        const int32_t number = (int32_t)rank;
+        aorta_arena_append(memory, &ranks, &capacity, count, &number, sizeof number);
     }
     return aorta_json_well_formed(&cursor) ? ranks : NULL;
 }
@@ -424,12 +423,8 @@ static const struct place *find(const struct kineto_xla *xla, int64_t process, i
 static aorta_status add_place(struct trace_kineto *kineto, struct place place) {
     if (!kineto->xla) kineto->xla = aorta_arena_alloc(&kineto->memory, sizeof *kineto->xla);
     struct kineto_xla *xla = kineto->xla;
-    struct place *places =
-        xla ? aorta_arena_grow(&kineto->memory, xla->places, xla->count, &xla->capacity, sizeof place) : NULL;
-    AORTA_TRY(aorta_arena_check(&kineto->memory, "the places of a trace"));
-    xla->places = places;
-    places[xla->count++] = place;
-    return NULL;
+    if (xla) aorta_arena_append(&kineto->memory, &xla->places, &xla->capacity, &xla->count, &place, sizeof place);
+    return aorta_arena_check(&kineto->memory, "the places of a trace");
 }
 
 /* A text of the file without its quotes. */

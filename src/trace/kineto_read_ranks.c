@@ -37,26 +37,21 @@ static aorta_status find_rank(struct trace_kineto *kineto, const char *label, si
         const char *known = kineto->ranks[*rank].label;
         if (strlen(known) == length && !memcmp(known, label, length)) return NULL;
     }
-    struct kineto_rank *ranks =
-        aorta_arena_grow(&kineto->memory, kineto->ranks, kineto->rank_count, &kineto->rank_capacity, sizeof *ranks);
     struct kineto_rank made = {.label = aorta_arena_printf(&kineto->memory, "%.*s", (int)length, label)};
-    AORTA_TRY(aorta_arena_check(&kineto->memory, "the ranks of a merged trace"));
-    kineto->ranks = ranks;
     AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_KINETO, aorta_json_stream_name(kineto->stream), kineto->options,
                                          &made.builder));
-    ranks[kineto->rank_count++] = made;
-    return NULL;
+    if (!aorta_arena_append(&kineto->memory, &kineto->ranks, &kineto->rank_capacity, &kineto->rank_count, &made,
+                            sizeof made))
+        aorta_trace_builder_destroy(made.builder);
+    return aorta_arena_check(&kineto->memory, "the ranks of a merged trace");
 }
 
 /* ---- by processes ---- */
 
 static aorta_status add_process(struct trace_kineto *kineto, struct kineto_process process) {
-    struct kineto_process *processes = aorta_arena_grow(&kineto->memory, kineto->processes, kineto->process_count,
-                                                        &kineto->process_capacity, sizeof process);
-    AORTA_TRY(aorta_arena_check(&kineto->memory, "the processes of a merged trace"));
-    kineto->processes = processes;
-    processes[kineto->process_count++] = process;
-    return NULL;
+    aorta_arena_append(&kineto->memory, &kineto->processes, &kineto->process_capacity, &kineto->process_count, &process,
+                       sizeof process);
+    return aorta_arena_check(&kineto->memory, "the processes of a merged trace");
 }
 
 aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_t process, const char *name,

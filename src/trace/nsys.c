@@ -4,7 +4,6 @@
  * Source: Nsight Systems User Guide, "SQLite Schema Reference" (2021.5 to 2025.3). Tables are made only where they have
  * rows, and columns came with versions, so both are looked up. Numbers of processes and threads are joined:
  * globalPid = (host, VM, process) << 24, globalTid = globalPid | thread. Times are ns since the session's start. */
-#include "base/array.h"
 #include "base/sort.h"
 #include "trace/sqlite.h"
 
@@ -57,8 +56,8 @@ struct nsys {
     struct called *called;
     size_t called_count, called_capacity;
     int64_t copies;            /* of host rows, beyond the first 64 devices of a process */
-    bool failed;               /* memory ran out */
     const struct table *table; /* that is read */
+    struct aorta_arena arena;  /* of all arrays and texts */
 };
 
 /* The text whose number a column holds; NULL: none. */
@@ -232,8 +231,8 @@ static void take_work(void *context, sqlite3_stmt *row) {
     launch.process = target->process;
     aorta_trace_builder_head(target->builder)->events++;
     if (target->shared && aorta_sqlite_number(row, CORRELATION, &launch.correlation))
-        nsys->failed |=
-            !aorta_array_append(&nsys->launches, &nsys->launch_capacity, &nsys->launch_count, &launch, sizeof launch);
+        aorta_arena_append(&nsys->arena, &nsys->launches, &nsys->launch_capacity, &nsys->launch_count, &launch,
+                           sizeof launch);
     if (!aorta_sqlite_number(row, START, &start_ns) || !aorta_sqlite_number(row, END, &end_ns) ||
         !aorta_trace_times_fit(start_ns, end_ns)) {
         warn(target, AORTA_REASON_BAD_EVENT);
@@ -262,7 +261,7 @@ static void take_event(void *context, sqlite3_stmt *row) {
         !aorta_sqlite_number(row, ROW_FIRST + 3, &event.stream))
         return;
     event.target = target;
-    nsys->failed |= !aorta_array_append(&nsys->events, &nsys->event_capacity, &nsys->event_count, &event, sizeof event);
+    aorta_arena_append(&nsys->arena, &nsys->events, &nsys->event_capacity, &nsys->event_count, &event, sizeof event);
 }
 
 static int by_event(const void *left, const void *right) {
@@ -399,14 +398,13 @@ static int32_t small(sqlite3_stmt *row, int column, int64_t least) {
 static void take_gpu(void *context, sqlite3_stmt *row) {
     struct nsys *nsys = context;
     const char *name = aorta_sqlite_text(row, 1);
-    struct gpu gpu = {.name = name ? aorta_arena_strdup(&nsys->texts.arena, name) : NULL,
+    struct gpu gpu = {.name = name ? aorta_arena_strdup(&nsys->arena, name) : NULL,
                       .facts = {.memory_bytes = aorta_sqlite_number_or(row, 2, -1),
                                 .multiprocessors = small(row, 3, 1),
                                 .major = small(row, 4, 1),
                                 .minor = small(row, 5, 0)}};
     if (!aorta_sqlite_number(row, 0, &gpu.facts.id)) return;
-    nsys->failed |= (name && !gpu.name) ||
-                    !aorta_array_append(&nsys->gpus, &nsys->gpu_capacity, &nsys->gpu_count, &gpu, sizeof gpu);
+    aorta_arena_append(&nsys->arena, &nsys->gpus, &nsys->gpu_capacity, &nsys->gpu_count, &gpu, sizeof gpu);
 }
 
 static void take_called(void *context, sqlite3_stmt *row) {
@@ -415,8 +413,8 @@ static void take_called(void *context, sqlite3_stmt *row) {
     if (!aorta_sqlite_number(row, 0, &called.process) || !aorta_sqlite_number(row, 1, &called.number) ||
         !aorta_sqlite_number(row, 2, &called.gpu))
         return;
-    nsys->failed |=
-        !aorta_array_append(&nsys->called, &nsys->called_capacity, &nsys->called_count, &called, sizeof called);
+    aorta_arena_append(&nsys->arena, &nsys->called, &nsys->called_capacity, &nsys->called_count, &called,
+                       sizeof called);
 }
 
 /* TARGET_INFO_CUDA_DEVICE says which GPU the process calls by this number, else the numbers are the same. */
@@ -505,8 +503,8 @@ static void take_target(void *context, sqlite3_stmt *row) {
     const struct target target = {.process = process_of(row, ROW_PROCESS),
                                   .device = aorta_sqlite_number_or(row, ROW_DEVICE, -1)};
     if (nsys->target_count && !aorta_by_int64_pair(&nsys->targets[nsys->target_count - 1], &target)) return;
-    nsys->failed |=
-        !aorta_array_append(&nsys->targets, &nsys->target_capacity, &nsys->target_count, &target, sizeof target);
+    aorta_arena_append(&nsys->arena, &nsys->targets, &nsys->target_capacity, &nsys->target_count, &target,
+                       sizeof target);
 }
 
 static aorta_status no_memory(const struct nsys *nsys) {
@@ -517,7 +515,7 @@ static aorta_status find_targets(struct nsys *nsys) {
     static const char *const columns[] = {"globalPid", "deviceId"};
     for (size_t i = 0; i < TABLES; i++)
         AORTA_TRY(aorta_sqlite_each(nsys->file, tables[i].name, "", columns, 2, take_target, nsys));
-    if (nsys->failed) return no_memory(nsys);
+    if (nsys->arena.failed) return no_memory(nsys);
     struct target *targets = nsys->targets;
     nsys->target_count = aorta_sort_unique(targets, nsys->target_count, sizeof *targets, aorta_by_int64_pair);
     for (size_t i = 1; i < nsys->target_count; i++)
@@ -563,7 +561,7 @@ static aorta_status fill(struct nsys *nsys) {
                            "%s: too many calls and ranges for work on so many devices: each of %zu would "
                            "get them; export fewer devices",
                            nsys->file->path, nsys->target_count);
-    return nsys->failed ? no_memory(nsys) : NULL;
+    return nsys->arena.failed ? no_memory(nsys) : NULL;
 }
 
 static aorta_status finish(struct nsys *nsys, struct aorta_trace_list *list) {
@@ -587,14 +585,9 @@ static aorta_status read_all(struct nsys *nsys, struct aorta_trace_list *list) {
 }
 
 aorta_status aorta_trace_read_nsys(struct aorta_sqlite *db, struct aorta_trace_list *list) {
-    struct nsys nsys = {.file = db};
+    struct nsys nsys = {.file = db, .texts.arena = &nsys.arena};
     aorta_status status = read_all(&nsys, list);
     for (size_t i = 0; i < nsys.target_count; i++) aorta_trace_builder_destroy(nsys.targets[i].builder);
-    aorta_sqlite_free_texts(&nsys.texts);
-    free(nsys.targets);
-    free(nsys.launches);
-    free(nsys.events);
-    free(nsys.gpus);
-    free(nsys.called);
+    aorta_arena_free(&nsys.arena);
     return status;
 }

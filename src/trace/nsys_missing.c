@@ -7,6 +7,7 @@
 #include <string.h>
 
 struct missing {
+    struct aorta_arena arena;
     struct aorta_sqlite_texts texts;
     size_t calls, launches;
     char said[256]; /* "": Nsight Systems says nothing of CUDA */
@@ -63,9 +64,9 @@ static aorta_status describe(const struct aorta_sqlite *file, const struct missi
 }
 
 aorta_status aorta_nsys_without_work(struct aorta_sqlite *file) {
-    struct missing missing = {0};
+    struct missing missing = {.texts.arena = &missing.arena};
     aorta_status status = look(file, &missing);
     if (!status) status = describe(file, &missing);
-    aorta_sqlite_free_texts(&missing.texts);
+    aorta_arena_free(&missing.arena);
     return status;
 }

@@ -220,12 +220,11 @@ static void add_work(struct counting *counting, const struct aorta_trace_work *w
     if (*number == AORTA_TRACE_NONE) {
         const uint32_t range = step_of(counting->trace, work->operation);
         if (range == AORTA_TRACE_NONE) return;
-        struct run *runs = aorta_arena_grow(&counting->memory, counting->runs, counting->run_count,
-                                            &counting->run_capacity, sizeof *runs);
-        if (!runs) return;
-        counting->runs = runs;
-        *number = (uint32_t)counting->run_count++;
-        runs[*number] = (struct run){.operation = work->operation, .range = range, .shape = work->shape};
+        const struct run made = {.operation = work->operation, .range = range, .shape = work->shape};
+        if (!aorta_arena_append(&counting->memory, &counting->runs, &counting->run_capacity, &counting->run_count,
+                                &made, sizeof made))
+            return;
+        *number = (uint32_t)counting->run_count - 1;
     }
     struct run *run = &counting->runs[*number];
     run->ns += work->end_ns - work->start_ns;

@@ -12,7 +12,7 @@
  *
  * A writer's packets are a sequence with tables of its own. Its clock 64 counts on from packet to packet. The file is
  * in memory. */
-#include "base/array.h"
+#include "base/arena.h"
 #include "trace/proto.h"
 #include "trace/reader.h"
 #include "trace/rocprof.h"
@@ -78,7 +78,7 @@ struct pftrace {
     size_t sequence_count, sequence_capacity;
     struct track *tracks;
     size_t track_count, track_capacity, last_track;
-    bool failed; /* memory ran out */
+    struct aorta_arena arena; /* of all arrays */
 };
 
 static aorta_status broken(const struct pftrace *p, const char *at, const char *what) {
@@ -92,7 +92,7 @@ static void add_text(struct pftrace *p, struct texts *texts, struct aorta_proto 
     struct aorta_proto_field number, text;
     if (!aorta_proto_find(entry, 1, &number) || !aorta_proto_find(entry, 2, &text) || !text.bytes.at) return;
     const struct numbered row = {number.value, text.bytes};
-    p->failed |= !aorta_array_append(&texts->items, &texts->capacity, &texts->count, &row, sizeof row);
+    aorta_arena_append(&p->arena, &texts->items, &texts->capacity, &texts->count, &row, sizeof row);
 }
 
 /* Numbers mostly count from 1 in the order of the entries. */
@@ -120,8 +120,7 @@ static struct sequence *sequence_of(struct pftrace *p, uint64_t id) {
     for (size_t i = p->sequence_count; i > 0; i--)
         if (p->sequences[i - 1].id == id) return &p->sequences[i - 1];
     const struct sequence row = {.id = id, .clock = BOOT_CLOCK, .unit_ns = 1};
-    p->failed |= !aorta_array_append(&p->sequences, &p->sequence_capacity, &p->sequence_count, &row, sizeof row);
-    return p->failed ? NULL : &p->sequences[p->sequence_count - 1];
+    return aorta_arena_append(&p->arena, &p->sequences, &p->sequence_capacity, &p->sequence_count, &row, sizeof row);
 }
 
 static struct track *track_of(struct pftrace *p, uint64_t uuid) {
@@ -130,8 +129,8 @@ static struct track *track_of(struct pftrace *p, uint64_t uuid) {
     while (i < p->track_count && p->tracks[i].uuid != uuid) i++;
     const struct track row = {.uuid = uuid};
     if (i == p->track_count)
-        p->failed |= !aorta_array_append(&p->tracks, &p->track_capacity, &p->track_count, &row, sizeof row);
-    if (p->failed) return NULL;
+        aorta_arena_append(&p->arena, &p->tracks, &p->track_capacity, &p->track_count, &row, sizeof row);
+    if (p->arena.failed) return NULL;
     p->last_track = i;
     return &p->tracks[i];
 }
@@ -270,7 +269,7 @@ static void begin_event(struct pftrace *p, const struct sequence *sequence, cons
     record->name_length = aorta_proto_length(event->name);
     record->offset = event->offset;
     if (domain == AORTA_ROCPROF_DISPATCH || domain == AORTA_ROCPROF_COPY) complete_work(p, track, begun.domain, record);
-    p->failed |= !aorta_array_append(&track->open, &track->capacity, &track->depth, &begun, sizeof begun);
+    aorta_arena_append(&p->arena, &track->open, &track->capacity, &track->depth, &begun, sizeof begun);
 }
 
 static void end_event(struct pftrace *p, const struct event *event) {
@@ -310,7 +309,6 @@ static void read_defaults(struct sequence *sequence, struct aorta_proto defaults
 /* A packet's parts stand in any order: what it defines is read before its event. */
 static aorta_status read_packet(struct pftrace *p, struct aorta_proto packet) {
     struct aorta_proto_field field, parts[PACKET_TRACK + 1] = {{0}};
-    const char *const begin = packet.at;
     while (aorta_proto_next(&packet, &field))
         if (field.number <= PACKET_TRACK) parts[field.number] = field;
     if (packet.at != packet.end) return broken(p, packet.at, "a packet");
@@ -328,7 +326,7 @@ static aorta_status read_packet(struct pftrace *p, struct aorta_proto packet) {
     const uint64_t clock = parts[PACKET_CLOCK].number ? parts[PACKET_CLOCK].value : sequence->clock;
     const int64_t at_ns = parts[PACKET_TIME].number ? time_of(sequence, clock, parts[PACKET_TIME].value) : INT64_MIN;
     const struct aorta_proto event = parts[PACKET_EVENT].bytes;
-    if (event.at && begin) read_event(p, sequence, event, at_ns);
+    if (event.at) read_event(p, sequence, event, at_ns);
     return NULL;
 }
 
@@ -337,22 +335,14 @@ static aorta_status read_packets(struct pftrace *p, const struct aorta_trace_opt
     struct aorta_proto file = {p->bytes, p->bytes + p->length};
     struct aorta_proto_field field;
     aorta_status status = NULL;
-    while (!status && !p->failed && aorta_proto_next(&file, &field))
+    while (!status && !p->arena.failed && aorta_proto_next(&file, &field))
         if (field.number == PACKETS && field.bytes.at) status = read_packet(p, field.bytes);
-    const bool cut = !status && !p->failed && file.at < file.end;
+    const bool cut = !status && !p->arena.failed && file.at < file.end;
     if (cut) status = broken(p, file.at, "a packet");
-    if (p->failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its packets", p->path);
+    if (p->arena.failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its packets", p->path);
     if (aorta_trace_recovers(options, &status))
         aorta_rocprof_warn(p->rocprof, cut ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED, file.at - p->bytes);
     return status;
-}
-
-static void free_pftrace(struct pftrace *p) {
-    for (size_t i = 0; i < p->sequence_count; i++)
-        for (int k = 0; k < TABLES; k++) free(p->sequences[i].tables[k].items);
-    for (size_t i = 0; i < p->track_count; i++) free(p->tracks[i].open);
-    free(p->sequences);
-    free(p->tracks);
 }
 
 static aorta_status read_file(const char *path, const struct aorta_trace_options *options,
@@ -364,7 +354,7 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
     p.bytes = bytes;
     if (!status) status = read_packets(&p, options);
     status = aorta_rocprof_finish(p.rocprof, status, (int64_t)p.length, list);
-    free_pftrace(&p);
+    aorta_arena_free(&p.arena);
     free(bytes);
     return status;
 }

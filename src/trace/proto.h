@@ -87,7 +87,7 @@ static inline bool aorta_proto_next(struct aorta_proto *message, struct aorta_pr
     return known;
 }
 
-/* The first field of this number; false: there is none (or the message breaks before). */
+/* The first field of this number; false: there is none (or the message breaks before), and the field is all 0. */
 static inline bool aorta_proto_find(struct aorta_proto message, uint32_t number, struct aorta_proto_field *field) {
     while (aorta_proto_next(&message, field))
         if (field->number == number) return true;

@@ -2,7 +2,6 @@
  * (rocpd_kernel_dispatch_00000ac2_6f4e_…); `rocpd merge` puts several processes into one file. Columns are looked up,
  * since they differ: up to schema 3 a record says itself on which agent, queue and stream it ran, from schema 4 on its
  * track does. */
-#include "base/array.h"
 #include "base/json_value.h"
 #include "base/sort.h"
 #include "trace/rocprof.h"
@@ -35,7 +34,8 @@ struct database {
     struct track *tracks;
     size_t track_count, track_capacity;
     struct aorta_text scratch;
-    bool has_process, failed; /* failed: memory ran out */
+    struct aorta_arena arena; /* of all arrays and texts */
+    bool has_process;
 };
 
 #define EACH(db, table, columns, take)                                                                                 \
@@ -64,7 +64,7 @@ static const char *text_member(struct database *db, const char *json, const char
     aorta_text_clear(&db->scratch);
     if (!find_member(json, name, &value) || !aorta_json_get_string(value, &db->scratch, &text)) return NULL;
     if (!db->scratch.length) aorta_text_append(&db->scratch, text.text, text.length);
-    db->failed |= db->scratch.failed;
+    db->arena.failed |= db->scratch.failed;
     return db->scratch.data;
 }
 
@@ -74,14 +74,11 @@ static void take_agent(void *context, sqlite3_stmt *row) {
     struct database *db = context;
     struct aorta_rocprof_agent agent = {.device = -1, .multiprocessors = -1};
     struct aorta_json_value value;
-    int64_t units;
     if (!aorta_sqlite_number(row, 0, &agent.key)) return;
     const char *type = aorta_sqlite_text(row, 1), *product = aorta_sqlite_text(row, 2);
     agent.gpu = type && strcmp(type, "GPU") == 0;
     agent.name = product && *product ? product : aorta_sqlite_text(row, 3);
-    if (find_member(aorta_sqlite_text(row, 4), "cu_count", &value) && aorta_json_get_int(value, &units) && units >= 0 &&
-        units < INT32_MAX)
-        agent.multiprocessors = (int32_t)units;
+    if (find_member(aorta_sqlite_text(row, 4), "cu_count", &value)) aorta_json_get_int(value, &agent.multiprocessors);
     aorta_rocprof_add_agent(db->rocprof, &agent);
 }
 
@@ -146,9 +143,8 @@ static void take_event(void *context, sqlite3_stmt *row) {
     struct event event = {.stack = aorta_sqlite_number_or(row, 1, -1), .category = aorta_sqlite_number_or(row, 2, -1)};
     if (!aorta_sqlite_number(row, 0, &event.id)) return;
     const char *message = text_member(db, aorta_sqlite_text(row, 3), "message");
-    if (message) event.message = aorta_arena_strdup(&db->strings.arena, message);
-    db->failed |= (message && !event.message) ||
-                  !aorta_array_append(&db->events, &db->event_capacity, &db->event_count, &event, sizeof event);
+    if (message) event.message = aorta_arena_strdup(&db->arena, message);
+    aorta_arena_append(&db->arena, &db->events, &db->event_capacity, &db->event_count, &event, sizeof event);
 }
 
 /* The columns from `at` on. */
@@ -169,7 +165,7 @@ static void take_track(void *context, sqlite3_stmt *row) {
     struct track track = {.record = aorta_rocprof_nothing};
     if (!aorta_sqlite_number(row, 0, &track.id)) return;
     take_fields(db, row, 1, &track.record);
-    db->failed |= !aorta_array_append(&db->tracks, &db->track_capacity, &db->track_count, &track, sizeof track);
+    aorta_arena_append(&db->arena, &db->tracks, &db->track_capacity, &db->track_count, &track, sizeof track);
 }
 
 /* Adds the fields' columns after the first `count` columns. Returns how many there are. */
@@ -186,7 +182,7 @@ static aorta_status read_references(struct database *db) {
     AORTA_TRY(aorta_sqlite_read_texts(db->file, "rocpd_info_category", db->suffix, "name", &db->categories));
     AORTA_TRY(EACH(db, "rocpd_event", event, take_event));
     AORTA_TRY(aorta_sqlite_each(db->file, "rocpd_track", db->suffix, track, add_fields(track, 1), take_track, db));
-    if (db->failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its records", db->file->path);
+    if (db->arena.failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its records", db->file->path);
     db->event_count = aorta_sort_unique(db->events, db->event_count, sizeof *db->events, aorta_by_int64);
     db->track_count = aorta_sort_unique(db->tracks, db->track_count, sizeof *db->tracks, aorta_by_int64);
     return NULL;
@@ -250,13 +246,11 @@ static aorta_status read_tables(struct database *db) {
 static aorta_status read_one(struct aorta_sqlite *file, const char *suffix, int64_t bytes,
                              struct aorta_trace_list *list) {
     struct database db = {.file = file, .suffix = suffix};
+    db.strings.arena = db.categories.arena = &db.arena;
     AORTA_TRY(aorta_rocprof_create(AORTA_TRACE_ROCPD, file->path, file->options, &db.rocprof));
     aorta_status status = read_tables(&db);
-    aorta_sqlite_free_texts(&db.strings);
-    aorta_sqlite_free_texts(&db.categories);
     aorta_text_free(&db.scratch);
-    free(db.events);
-    free(db.tracks);
+    aorta_arena_free(&db.arena);
     return aorta_rocprof_finish(db.rocprof, status, bytes, list);
 }
 

@@ -309,12 +309,13 @@ struct building {
     int64_t *graphs; /* correlation ids of launches of graphs, ascending */
     size_t graph_count, graph_capacity;
     int64_t copies; /* of rows of the host, to more devices than a process has */
+    struct aorta_arena arena;
 };
 enum { DEVICES = 64, MOST_COPIES = 1 << 20 };
 
 static void add_part(struct building *b, int64_t key) {
     const struct part part = {.key = key};
-    b->rocprof->failed |= !aorta_array_append(&b->parts, &b->part_capacity, &b->part_count, &part, sizeof part);
+    aorta_arena_append(&b->arena, &b->parts, &b->part_capacity, &b->part_count, &part, sizeof part);
 }
 
 /* Work that names no agent belongs to the first; without any work there is one part. */
@@ -377,9 +378,9 @@ static void collect_graphs(struct building *b) {
     const struct call *calls = b->rocprof->calls.items;
     for (size_t i = 0; i < b->rocprof->calls.count; i++) {
         const char *name = call_name(b->rocprof, &calls[i]);
-        if (!name || !aorta_begins(name, "hipGraphLaunch")) continue;
-        b->rocprof->failed |= !aorta_array_append(&b->graphs, &b->graph_capacity, &b->graph_count,
-                                                  &calls[i].correlation, sizeof *b->graphs);
+        if (name && aorta_begins(name, "hipGraphLaunch"))
+            aorta_arena_append(&b->arena, &b->graphs, &b->graph_capacity, &b->graph_count, &calls[i].correlation,
+                               sizeof *b->graphs);
     }
     aorta_sort_int64(b->graphs, b->graph_count);
 }
@@ -387,8 +388,7 @@ static void collect_graphs(struct building *b) {
 static void collect_launches(struct building *b) {
     const struct work *work = b->rocprof->work.items;
     const size_t count = b->part_count < 2 ? 0 : b->rocprof->work.count;
-    b->launches = malloc((count + 1) * sizeof *b->launches);
-    b->rocprof->failed |= !b->launches;
+    b->launches = aorta_arena_raw(&b->arena, count * sizeof *b->launches);
     for (size_t i = 0; b->launches && i < count; i++)
         b->launches[b->launch_count++] = (struct launch){work[i].correlation, part_of(b, work[i].agent)};
     b->launch_count = aorta_sort_unique(b->launches, b->launch_count, sizeof *b->launches, aorta_by_int64_pair);
@@ -472,11 +472,12 @@ static void add_host(struct building *b, const struct call *call) {
 }
 
 static void add_device(const struct part *part) {
+    const int64_t multiprocessors = part->agent.multiprocessors;
     const struct aorta_trace_device device = {
         .id = part->agent.device,
         .name = part->agent.name ? text(part, part->agent.name) : AORTA_TRACE_NONE,
         .memory_bytes = -1,
-        .multiprocessors = part->agent.multiprocessors,
+        .multiprocessors = multiprocessors >= 0 && multiprocessors < INT32_MAX ? (int32_t)multiprocessors : -1,
         .major = -1,
         .minor = -1,
     };
@@ -532,7 +533,8 @@ static aorta_status build(struct building *b, int64_t bytes, struct aorta_trace_
     find_parts(b);
     collect_graphs(b);
     collect_launches(b);
-    if (b->rocprof->failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its records", b->rocprof->path);
+    if (b->rocprof->failed || b->arena.failed)
+        return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its records", b->rocprof->path);
     AORTA_TRY(create_parts(b));
     AORTA_TRY(fill(b, bytes));
     return finish_parts(b, list);
@@ -543,9 +545,7 @@ aorta_status aorta_rocprof_finish(struct aorta_rocprof *rocprof, aorta_status st
     struct building b = {.rocprof = rocprof};
     if (!status) status = build(&b, bytes, list);
     for (size_t i = 0; i < b.part_count; i++) aorta_trace_builder_destroy(b.parts[i].builder);
-    free(b.parts);
-    free(b.launches);
-    free(b.graphs);
+    aorta_arena_free(&b.arena);
     free(rocprof->work.items);
     free(rocprof->calls.items);
     free(rocprof->agents.items);

@@ -29,7 +29,7 @@ struct aorta_rocprof_agent {
     int64_t device; /* number among the GPUs; -1: by its key's place among those of the GPUs */
     bool gpu;
     const char *name;        /* copied; NULL: not known */
-    int32_t multiprocessors; /* -1: not known */
+    int64_t multiprocessors; /* -1, or no such number: not known */
 };
 /* The first of a key counts. */
 void aorta_rocprof_add_agent(struct aorta_rocprof *rocprof, const struct aorta_rocprof_agent *agent);

@@ -86,12 +86,10 @@ static aorta_status read_agents(struct aorta_csv *csv, struct aorta_rocprof *roc
         AORTA_TRY(aorta_csv_next(csv, &more));
         if (!more) return NULL;
         struct aorta_rocprof_agent agent = {.device = -1, .multiprocessors = -1};
-        int64_t count;
         if (!aorta_csv_int(csv, logical >= 0 ? logical : node, &agent.key)) continue;
         agent.gpu = strcmp(aorta_csv_text(csv, type), "GPU") == 0;
         agent.name = aorta_csv_text(csv, product >= 0 ? product : name);
-        if (aorta_csv_int(csv, units, &count) && count >= 0 && count < INT32_MAX)
-            agent.multiprocessors = (int32_t)count;
+        aorta_csv_int(csv, units, &agent.multiprocessors);
         aorta_rocprof_add_agent(rocprof, &agent);
     }
 }

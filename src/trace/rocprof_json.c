@@ -84,10 +84,10 @@ static bool find_string(struct reading *r, struct aorta_json_value object, const
 static void read_agent(struct reading *r, struct aorta_json_value value) {
     struct aorta_rocprof_agent agent = {.device = -1, .multiprocessors = -1};
     struct aorta_json_value name;
-    int64_t type = 0, units = -1;
+    int64_t type;
     if (!find_int(aorta_json_find(value, "id"), "handle", &agent.key)) return;
     agent.gpu = find_int(value, "type", &type) && type == 2; /* 1: a CPU */
-    if (find_int(value, "cu_count", &units) && units >= 0 && units < INT32_MAX) agent.multiprocessors = (int32_t)units;
+    find_int(value, "cu_count", &agent.multiprocessors);
     char copy[128] = "";
     if (find_string(r, value, "product_name", &name) || find_string(r, value, "name", &name)) {
         size_t length = name.length < sizeof copy ? name.length : sizeof copy - 1;

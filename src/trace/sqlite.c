@@ -1,6 +1,5 @@
 #include "trace/sqlite.h"
 
-#include "base/array.h"
 #include "base/sort.h"
 #include "trace/open.h"
 #include "trace/reader.h"
@@ -34,32 +33,29 @@ static aorta_status prepare(const struct aorta_sqlite *db, char *text, const cha
 
 /* ---- names ---- */
 
-static aorta_status add_name(struct aorta_sqlite *db, sqlite3_stmt *row) {
+static void add_name(struct aorta_sqlite *db, sqlite3_stmt *row) {
     const char *type = aorta_sqlite_text(row, 0), *text = aorta_sqlite_text(row, 1);
     const bool table = type && !strcmp(type, "table");
-    if (!text || (!table && strcmp(type ? type : "", "view") != 0)) return NULL;
-    AORTA_TRY(aorta_array_reserve(&db->names, &db->name_capacity, db->name_count + 1, sizeof *db->names, "tables"));
-    char *copy = strdup(text);
-    if (!copy) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for the name of a table", db->path);
-    db->names[db->name_count++] = (struct aorta_sqlite_name){copy, table};
-    return NULL;
+    if (!text || (!table && strcmp(type ? type : "", "view") != 0)) return;
+    const struct aorta_sqlite_name name = {aorta_arena_strdup(&db->arena, text), table};
+    if (name.text) aorta_arena_append(&db->arena, &db->names, &db->name_capacity, &db->name_count, &name, sizeof name);
 }
 
 static aorta_status list_names(struct aorta_sqlite *db) {
     static const char what[] = "cannot list its tables";
     sqlite3_stmt *statement = NULL;
     AORTA_TRY(prepare(db, sqlite3_mprintf("SELECT type, name FROM sqlite_master"), what, &statement));
-    aorta_status status = NULL;
-    int code = SQLITE_DONE;
-    while (!status && (code = sqlite3_step(statement)) == SQLITE_ROW) status = add_name(db, statement);
-    if (!status && code != SQLITE_DONE) status = failure(db, what);
+    int code;
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) add_name(db, statement);
+    aorta_status status = code == SQLITE_DONE ? NULL : failure(db, what);
+    if (!status) status = aorta_arena_check(&db->arena, "the names of tables");
     sqlite3_finalize(statement);
     if (db->name_count) qsort(db->names, db->name_count, sizeof *db->names, aorta_by_text);
     return status;
 }
 
 /* NULL: there is no table or view of this name. */
-static const struct aorta_sqlite_name *find_name(const struct aorta_sqlite *db, char *text) {
+static const struct aorta_sqlite_name *find_name(const struct aorta_sqlite *db, const char *text) {
     const struct aorta_sqlite_name key = {.text = text};
     return db->name_count ? bsearch(&key, db->names, db->name_count, sizeof key, aorta_by_text) : NULL;
 }
@@ -89,7 +85,7 @@ static aorta_status find_columns(const struct aorta_sqlite *db, const char *tabl
     return status;
 }
 
-static aorta_status prepare_rows(struct aorta_sqlite *db, char *table, const char *const *columns, int count,
+static aorta_status prepare_rows(struct aorta_sqlite *db, const char *table, const char *const *columns, int count,
                                  sqlite3_stmt **statement) {
     uint64_t found = 0;
     if (!find_name(db, table)->table ||
@@ -114,7 +110,7 @@ static bool fits(struct aorta_sqlite *db, sqlite3_stmt *row, int count) {
     return db->bytes_left >= 0;
 }
 
-static aorta_status walk(struct aorta_sqlite *db, char *table, const char *const *columns, int count,
+static aorta_status walk(struct aorta_sqlite *db, const char *table, const char *const *columns, int count,
                          void (*take)(void *context, sqlite3_stmt *row), void *context) {
     sqlite3_stmt *statement = NULL;
     aorta_status status = NULL;
@@ -167,17 +163,16 @@ static void take_text(void *context, sqlite3_stmt *row) {
     struct aorta_sqlite_texts *texts = context;
     const char *text = aorta_sqlite_text(row, 1);
     int64_t number;
-    if (texts->failed || !text || !aorta_sqlite_number(row, 0, &number)) return;
-    const struct aorta_sqlite_numbered item = {number, aorta_arena_strdup(&texts->arena, text)};
-    texts->failed =
-        !item.text || !aorta_array_append(&texts->items, &texts->capacity, &texts->count, &item, sizeof item);
+    if (!text || !aorta_sqlite_number(row, 0, &number)) return;
+    const struct aorta_sqlite_numbered item = {number, aorta_arena_strdup(texts->arena, text)};
+    aorta_arena_append(texts->arena, &texts->items, &texts->capacity, &texts->count, &item, sizeof item);
 }
 
 aorta_status aorta_sqlite_read_texts(struct aorta_sqlite *db, const char *table, const char *suffix, const char *text,
                                      struct aorta_sqlite_texts *texts) {
     const char *const columns[] = {"id", text};
     AORTA_TRY(aorta_sqlite_each(db, table, suffix, columns, 2, take_text, texts));
-    if (texts->failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its texts", db->path);
+    if (texts->arena->failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its texts", db->path);
     if (texts->count) aorta_sort_rows(texts->items, texts->count, sizeof *texts->items, aorta_by_int64);
     return NULL;
 }
@@ -185,12 +180,6 @@ aorta_status aorta_sqlite_read_texts(struct aorta_sqlite *db, const char *table,
 const char *aorta_sqlite_find_text(const struct aorta_sqlite_texts *texts, int64_t number) {
     const size_t at = aorta_count_before(texts->items, texts->count, sizeof *texts->items, 0, number);
     return at < texts->count && texts->items[at].number == number ? texts->items[at].text : NULL;
-}
-
-void aorta_sqlite_free_texts(struct aorta_sqlite_texts *texts) {
-    aorta_arena_free(&texts->arena);
-    free(texts->items);
-    *texts = (struct aorta_sqlite_texts){0};
 }
 
 /* ---- whose tables ---- */
@@ -217,8 +206,7 @@ static const struct kind *kind_of(const struct aorta_sqlite *db) {
 
 /* Databases that are known and not read, by a table. */
 static const struct {
-    char *table;
-    const char *is, *instead;
+    const char *table, *is, *instead;
 } others[] = {
     {"rocpd_op", "written by rocmProfileData (.rpd), not by rocprofv3",
      "its rpd2tracing.py makes a JSON trace of it, which can be read"},
@@ -339,8 +327,7 @@ static aorta_status open_database(struct aorta_sqlite *db, bool cut) {
 
 static void close_database(struct aorta_sqlite *db) {
     sqlite3_close(db->handle);
-    for (size_t i = 0; i < db->name_count; i++) free(db->names[i].text);
-    free(db->names);
+    aorta_arena_free(&db->arena);
 }
 
 static aorta_status read_file(const char *path, const struct aorta_trace_options *options,

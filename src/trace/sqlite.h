@@ -10,7 +10,7 @@
 #include <sqlite3.h>
 
 struct aorta_sqlite_name {
-    char *text;
+    const char *text;
     bool table; /* else a view */
 };
 
@@ -23,6 +23,7 @@ struct aorta_sqlite {
     int64_t steps_left, bytes_left;            /* of SQLite's machine; of values */
     struct aorta_sqlite_name *names;           /* of tables and views, ascending */
     size_t name_count, name_capacity;
+    struct aorta_arena arena; /* of the names */
 };
 
 /* Reads an open file whose tables are the reader's, and appends to the list. */
@@ -46,21 +47,19 @@ static inline int64_t aorta_sqlite_number_or(sqlite3_stmt *row, int column, int6
     return aorta_sqlite_number(row, column, &number) ? number : otherwise;
 }
 
-/* The texts of a table by their numbers. Zero-initialise. */
+/* The texts of a table by their numbers. Zero-initialise, but for the arena. */
 struct aorta_sqlite_texts {
-    struct aorta_arena arena;
+    struct aorta_arena *arena;
     struct aorta_sqlite_numbered {
         int64_t number;
         const char *text;
     } * items;
     size_t count, capacity;
-    bool failed; /* memory ran out */
 };
 /* Adds those of a column, numbered by the column "id". */
 AORTA_MUST_USE aorta_status aorta_sqlite_read_texts(struct aorta_sqlite *db, const char *table, const char *suffix,
                                                     const char *text, struct aorta_sqlite_texts *texts);
 const char *aorta_sqlite_find_text(const struct aorta_sqlite_texts *texts, int64_t number); /* the first; NULL: none */
-void aorta_sqlite_free_texts(struct aorta_sqlite_texts *texts);
 
 /* nsys_missing.c: the failure of an export of Nsight Systems without work of a GPU. */
 AORTA_MUST_USE aorta_status aorta_nsys_without_work(struct aorta_sqlite *file);

@@ -1,5 +1,5 @@
 #include "trace/xplane.h"
-#include "base/array.h"
+#include "base/arena.h"
 #include "base/sort.h"
 #include "trace/proto.h"
 #include "trace/reader.h"
@@ -140,6 +140,7 @@ struct xplane {
     struct names events, stats;  /* of the plane at hand */
     uint64_t wanted[STAT_NAMES]; /* numbers of stat_names there; 0: it has none */
     int64_t device;              /* -1: the host */
+    struct aorta_arena arena;    /* of the names */
 };
 
 static aorta_status broken(const struct xplane *x, const char *at, const char *what) {
@@ -154,15 +155,13 @@ static aorta_status check_end(const struct xplane *x, struct aorta_proto message
 
 /* ---- names ---- */
 
-static aorta_status add_name(struct xplane *x, struct names *names, struct aorta_proto entry) {
-    struct aorta_proto_field key = {0}, value, text;
-    if (!aorta_proto_find(entry, VALUE, &value) || !value.bytes.at) return NULL;
-    if (!aorta_proto_find(entry, KEY, &key)) key.value = 0;
-    if (!aorta_proto_find(value.bytes, METADATA_NAME, &text) || !text.bytes.at) text.bytes = (struct aorta_proto){0};
-    if (!aorta_array_fit(&names->items, &names->capacity, names->count + 1, sizeof *names->items))
-        return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", x->path);
-    names->items[names->count++] = (struct name){key.value, text.bytes, AORTA_TRACE_NONE};
-    return NULL;
+static void add_name(struct xplane *x, struct names *names, struct aorta_proto entry) {
+    struct aorta_proto_field key, value, text;
+    if (!aorta_proto_find(entry, VALUE, &value) || !value.bytes.at) return;
+    aorta_proto_find(entry, KEY, &key);
+    aorta_proto_find(value.bytes, METADATA_NAME, &text);
+    const struct name name = {key.value, text.bytes, AORTA_TRACE_NONE};
+    aorta_arena_append(&x->arena, &names->items, &names->capacity, &names->count, &name, sizeof name);
 }
 
 static struct name *find_name(const struct names *names, uint64_t id) {
@@ -174,10 +173,11 @@ static aorta_status read_names(struct xplane *x, struct aorta_proto plane) {
     struct aorta_proto_field field;
     x->events.count = x->stats.count = 0;
     while (aorta_proto_next(&plane, &field)) {
-        if (field.number == PLANE_EVENT_NAMES && field.bytes.at) AORTA_TRY(add_name(x, &x->events, field.bytes));
-        if (field.number == PLANE_STAT_NAMES && field.bytes.at) AORTA_TRY(add_name(x, &x->stats, field.bytes));
+        if (field.number == PLANE_EVENT_NAMES && field.bytes.at) add_name(x, &x->events, field.bytes);
+        if (field.number == PLANE_STAT_NAMES && field.bytes.at) add_name(x, &x->stats, field.bytes);
     }
     AORTA_TRY(check_end(x, plane, "a plane"));
+    if (x->arena.failed) return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", x->path);
     if (x->events.count) qsort(x->events.items, x->events.count, sizeof *x->events.items, aorta_by_uint64);
     if (x->stats.count) qsort(x->stats.items, x->stats.count, sizeof *x->stats.items, aorta_by_uint64);
     memset(x->wanted, 0, sizeof x->wanted);
@@ -203,7 +203,7 @@ static int64_t stat_number(const struct xplane *x, struct aorta_proto_field valu
 
 /* ---- events ---- */
 
-/* The stats that are read of an event, by enum stat; number 0: it has none. */
+/* The stats that are read of an event, by enum stat; all 0: it has none. */
 static aorta_status read_stats(struct xplane *x, struct aorta_proto stat, struct aorta_proto_field values[STATS]) {
     struct aorta_proto_field field, value = {0};
     uint64_t id = 0;
@@ -255,10 +255,10 @@ static bool times_of(const struct line *line, const struct raw_event *raw, struc
 }
 
 static void add_event(struct xplane *x, const struct line *line, const struct raw_event *raw, int64_t offset) {
-    struct aorta_xla_event event = {.offset = offset, .step = -1};
+    struct aorta_xla_event event = {.offset = offset};
     struct name *name = find_name(&x->events, raw->name);
     const bool work = x->device >= 0;
-    const int64_t correlation = raw->stats[CORRELATION].number ? stat_number(x, raw->stats[CORRELATION]) : 0;
+    const int64_t correlation = stat_number(x, raw->stats[CORRELATION]);
     aorta_trace_builder_head(x->builder)->events++;
     if (!raw->lasts && !work) return;
     if (!name || !name->text.at || !times_of(line, raw, &event)) {
@@ -270,10 +270,10 @@ static void add_event(struct xplane *x, const struct line *line, const struct ra
     event.name = name->text;
     event.text = name->number;
     event.correlation = correlation > 0 ? (uint64_t)correlation : 0;
-    event.graph = raw->stats[GRAPH_NODE].number && raw->stats[GRAPH_NODE].value > 0;
-    event.details = raw->stats[DETAILS].number ? stat_text(x, raw->stats[DETAILS]) : (struct aorta_proto){0};
-    event.hlo = raw->stats[HLO].number ? stat_text(x, raw->stats[HLO]) : (struct aorta_proto){0};
-    if (raw->stats[STEP].number) event.step = stat_number(x, raw->stats[STEP]);
+    event.graph = raw->stats[GRAPH_NODE].value > 0;
+    event.details = stat_text(x, raw->stats[DETAILS]);
+    event.hlo = stat_text(x, raw->stats[HLO]);
+    event.step = stat_number(x, raw->stats[STEP]);
     if (work)
         aorta_xla_add_work(x->builder, &event, x->device, line->stream);
     else
@@ -311,12 +311,13 @@ static aorta_status read_events(struct xplane *x, struct aorta_proto message, co
 /* A device's work is on the lines of streams; its other lines repeat it by module and operation, but for its steps. */
 static aorta_status read_line(struct xplane *x, struct aorta_proto message) {
     struct aorta_proto_field id, name, start;
-    struct line line = {.thread = AORTA_TRACE_NONE};
-    if (!aorta_proto_find(message, LINE_NAME, &name) || !name.bytes.at) name.bytes = (struct aorta_proto){0};
-    if (!aorta_proto_find(message, LINE_ID, &id)) id.value = 0;
-    line.start_ns = aorta_proto_find(message, LINE_START, &start) ? (int64_t)start.value : 0;
+    aorta_proto_find(message, LINE_NAME, &name);
+    aorta_proto_find(message, LINE_ID, &id);
+    aorta_proto_find(message, LINE_START, &start);
     const struct aorta_proto text = name.bytes;
-    line.stream = aorta_proto_number_after(text, "Stream #");
+    struct line line = {.start_ns = (int64_t)start.value,
+                        .stream = aorta_proto_number_after(text, "Stream #"),
+                        .thread = AORTA_TRACE_NONE};
     const bool steps = x->device >= 0 && aorta_proto_is(text, "Steps");
     if (x->device >= 0 && line.stream < 0 && !steps) return NULL;
     if (x->device < 0) {
@@ -419,8 +420,7 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
     x.bytes = bytes;
     if (!status) status = build(&x, options, list);
     free(bytes);
-    free(x.events.items);
-    free(x.stats.items);
+    aorta_arena_free(&x.arena);
     return status;
 }
 
