@@ -256,42 +256,11 @@ void aorta_trace_link_callers(struct aorta_trace_builder *builder) {
 
 /* ---- what the names and sizes in a file say about collectives ---- */
 
-/* Element sizes by PyTorch's names (c10/core/ScalarType.h) that are not also ours. */
-static const struct {
-    const char *name;
-    int64_t bytes;
-} scalar_types[] = {
-    {"Byte", 1},
-    {"Char", 1},
-    {"Bool", 1},
-    {"Short", 2},
-    {"Int", 4},
-    {"Long", 8},
-    {"Half", 2},
-    {"Float", 4},
-    {"Double", 8},
-    {"BFloat16", 2},
-    {"UInt16", 2},
-    {"UInt32", 4},
-    {"UInt64", 8},
-    {"ComplexHalf", 4},
-    {"ComplexFloat", 8},
-    {"QInt8", 1},
-    {"QUInt8", 1},
-    {"QInt32", 4},
-    {"ComplexDouble", 16},
-    {"Float8_e4m3fn", 1},
-    {"Float8_e5m2", 1},
-    {"Float8_e4m3fnuz", 1},
-    {"Float8_e5m2fnuz", 1},
-    {"Float8_e8m0fnu", 1},
-};
-
-/* -1: not known. */
+/* By PyTorch's names and ours; -1: not known. */
 static int64_t element_bytes(const char *name) {
-    for (size_t i = 0; i < sizeof scalar_types / sizeof *scalar_types; i++)
-        if (!strcmp(name, scalar_types[i].name)) return scalar_types[i].bytes;
+    const struct aorta_element *element = aorta_element_named(name);
     enum aorta_dtype dtype;
+    if (element) return element->bytes;
     return aorta_dtype_parse(name, &dtype) ? (int64_t)aorta_dtype_size(dtype) : -1;
 }
 
@@ -311,18 +280,15 @@ void aorta_trace_collective_complete(const struct aorta_trace *trace, struct aor
 
 /* ---- of the operation that launched the kernel ---- */
 
-/* PyTorch's names of scalar types by those that it writes for inputs. */
+/* PyTorch's name of an input's type. */
 static uint32_t scalar_type(struct aorta_trace_builder *builder, struct aorta_json_value type) {
-    static const char *const other[][2] = {{"float", "Float"},     {"double", "Double"},      {"int", "Int"},
-                                           {"long int", "Long"},   {"unsigned char", "Byte"}, {"signed char", "Char"},
-                                           {"short int", "Short"}, {"bool", "Bool"}};
     static const char space[] = "c10::";
-    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-        if (aorta_json_text_is(type, other[i][0]))
-            return aorta_trace_builder_text(builder, other[i][1], strlen(other[i][1]));
     const size_t skip = sizeof space - 1;
-    if (type.length < skip + 2 || memcmp(type.text + 1, space, skip) != 0) return AORTA_TRACE_NONE;
-    return aorta_trace_builder_text(builder, type.text + 1 + skip, type.length - 2 - skip);
+    if (type.length >= skip + 2 && !memcmp(type.text + 1, space, skip))
+        return aorta_trace_builder_text(builder, type.text + 1 + skip, type.length - 2 - skip);
+    const struct aorta_element *element = aorta_element_of_input(type);
+    if (!element || !element->name) return AORTA_TRACE_NONE;
+    return aorta_trace_builder_text(builder, element->name, strlen(element->name));
 }
 
 /* The number of the largest tensor among the inputs, and its elements; -1: there is none. */

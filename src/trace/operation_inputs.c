@@ -7,33 +7,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* C++ names of PyTorch's element types (c10/core/ScalarType.h), as Kineto writes them. */
-static const struct {
-    const char *name;
-    int bytes;
-    enum aorta_arithmetic arithmetic;
-} element_types[] = {
-    {"c10::BFloat16", 2, AORTA_IN_BF16},
-    {"float", 4, AORTA_IN_FP32},
-    {"c10::Half", 2, AORTA_IN_FP16},
-    {"double", 8, AORTA_IN_FP64},
-    {"c10::Float8_e4m3fn", 1, AORTA_IN_FP8},
-    {"c10::Float8_e5m2", 1, AORTA_IN_FP8},
-    {"c10::Float8_e4m3fnuz", 1, AORTA_IN_FP8},
-    {"c10::Float8_e5m2fnuz", 1, AORTA_IN_FP8},
-    {"c10::Float8_e8m0fnu", 1, AORTA_IN_FP8},
-    {"c10::Float4_e2m1fn_x2", 1, AORTA_IN_FP4},
-    {"bool", 1, AORTA_ARITHMETIC_UNKNOWN},
-    {"long int", 8, AORTA_ARITHMETIC_UNKNOWN},
-    {"long", 8, AORTA_ARITHMETIC_UNKNOWN},
-    {"int", 4, AORTA_ARITHMETIC_UNKNOWN},
-    {"short", 2, AORTA_ARITHMETIC_UNKNOWN},
-    {"short int", 2, AORTA_ARITHMETIC_UNKNOWN},
-    {"unsigned char", 1, AORTA_ARITHMETIC_UNKNOWN},
-    {"signed char", 1, AORTA_ARITHMETIC_UNKNOWN},
-    {"c10::complex<float>", 8, AORTA_ARITHMETIC_UNKNOWN},
-    {"c10::complex<double>", 16, AORTA_ARITHMETIC_UNKNOWN},
+static const struct aorta_element element_types[] = {
+    {"BFloat16", "c10::BFloat16", 2, AORTA_IN_BF16},
+    {"Float", "float", 4, AORTA_IN_FP32},
+    {"Half", "c10::Half", 2, AORTA_IN_FP16},
+    {"Double", "double", 8, AORTA_IN_FP64},
+    {"Float8_e4m3fn", "c10::Float8_e4m3fn", 1, AORTA_IN_FP8},
+    {"Float8_e5m2", "c10::Float8_e5m2", 1, AORTA_IN_FP8},
+    {"Float8_e4m3fnuz", "c10::Float8_e4m3fnuz", 1, AORTA_IN_FP8},
+    {"Float8_e5m2fnuz", "c10::Float8_e5m2fnuz", 1, AORTA_IN_FP8},
+    {"Float8_e8m0fnu", "c10::Float8_e8m0fnu", 1, AORTA_IN_FP8},
+    {NULL, "c10::Float4_e2m1fn_x2", 1, AORTA_IN_FP4},
+    {"Bool", "bool", 1, AORTA_ARITHMETIC_UNKNOWN},
+    {"Long", "long int", 8, AORTA_ARITHMETIC_UNKNOWN},
+    {NULL, "long", 8, AORTA_ARITHMETIC_UNKNOWN},
+    {"Int", "int", 4, AORTA_ARITHMETIC_UNKNOWN},
+    {NULL, "short", 2, AORTA_ARITHMETIC_UNKNOWN},
+    {"Short", "short int", 2, AORTA_ARITHMETIC_UNKNOWN},
+    {"Byte", "unsigned char", 1, AORTA_ARITHMETIC_UNKNOWN},
+    {"Char", "signed char", 1, AORTA_ARITHMETIC_UNKNOWN},
+    {"UInt16", NULL, 2, AORTA_ARITHMETIC_UNKNOWN},
+    {"UInt32", NULL, 4, AORTA_ARITHMETIC_UNKNOWN},
+    {"UInt64", NULL, 8, AORTA_ARITHMETIC_UNKNOWN},
+    {"QInt8", NULL, 1, AORTA_ARITHMETIC_UNKNOWN},
+    {"QUInt8", NULL, 1, AORTA_ARITHMETIC_UNKNOWN},
+    {"QInt32", NULL, 4, AORTA_ARITHMETIC_UNKNOWN},
+    {"ComplexHalf", NULL, 4, AORTA_ARITHMETIC_UNKNOWN},
+    {"ComplexFloat", "c10::complex<float>", 8, AORTA_ARITHMETIC_UNKNOWN},
+    {"ComplexDouble", "c10::complex<double>", 16, AORTA_ARITHMETIC_UNKNOWN},
 };
+enum { ELEMENTS = sizeof element_types / sizeof *element_types };
+
+const struct aorta_element *aorta_element_of_input(struct aorta_json_value type) {
+    for (size_t i = 0; i < ELEMENTS; i++)
+        if (element_types[i].cxx && aorta_json_text_is(type, element_types[i].cxx)) return &element_types[i];
+    return NULL;
+}
+
+const struct aorta_element *aorta_element_named(const char *name) {
+    for (size_t i = 0; i < ELEMENTS; i++)
+        if (element_types[i].name && !strcmp(element_types[i].name, name)) return &element_types[i];
+    return NULL;
+}
 
 struct aorta_json_value aorta_trace_json(const struct aorta_trace *trace, uint32_t text) {
     const char *json = aorta_trace_text(trace, text);
@@ -78,13 +93,12 @@ static void read_strides(struct aorta_json_value strides, struct aorta_input *in
 
 static void read_type(struct aorta_json_value type, struct aorta_input *input) {
     input->list = aorta_json_text_is(type, "TensorList") || aorta_json_text_is(type, "GenericList");
-    for (size_t i = 0; i < sizeof element_types / sizeof *element_types && !input->tensor; i++) {
-        if (!aorta_json_text_is(type, element_types[i].name)) continue;
-        input->tensor = true;
-        input->bytes = element_types[i].bytes;
-        input->arithmetic = element_types[i].arithmetic;
-        input->packed = element_types[i].arithmetic == AORTA_IN_FP4 ? 2 : 1;
-    }
+    const struct aorta_element *element = aorta_element_of_input(type);
+    if (!element) return;
+    input->tensor = true;
+    input->bytes = element->bytes;
+    input->arithmetic = element->arithmetic;
+    input->packed = element->arithmetic == AORTA_IN_FP4 ? 2 : 1;
 }
 
 void aorta_inputs_read(const struct aorta_operation *operation, struct aorta_inputs *inputs) {

@@ -27,6 +27,17 @@ struct aorta_inputs {
     bool typed;
 };
 
+/* PyTorch's types of elements (c10/core/ScalarType.h). */
+struct aorta_element {
+    const char *name; /* "Long"; NULL: another row has it */
+    const char *cxx;  /* as traces have the types of inputs: "long int"; NULL: no input was seen to be of it */
+    int bytes;
+    enum aorta_arithmetic arithmetic;
+};
+/* NULL: not known. */
+const struct aorta_element *aorta_element_of_input(struct aorta_json_value type);
+const struct aorta_element *aorta_element_named(const char *name);
+
 void aorta_inputs_read(const struct aorta_operation *operation, struct aorta_inputs *inputs);
 /* A text of the trace that is JSON; NONE: of no length. */
 struct aorta_json_value aorta_trace_json(const struct aorta_trace *trace, uint32_t text);
