@@ -68,6 +68,17 @@ void aorta_kineto_begin(struct aorta_kineto *kineto, const struct aorta_kineto_e
     aorta_json_key_object(json, "args");
 }
 
+void aorta_kineto_begin_host(struct aorta_kineto *kineto, const char *category, const char *name, int64_t start_ns,
+                             int64_t end_ns) {
+    aorta_kineto_begin(kineto, &(struct aorta_kineto_event){.phase = "X",
+                                                            .category = category,
+                                                            .name = name,
+                                                            .process = getpid(),
+                                                            .thread = kineto->about.thread,
+                                                            .start_ns = start_ns,
+                                                            .end_ns = end_ns});
+}
+
 void aorta_kineto_end(struct aorta_kineto *kineto) {
     aorta_json_object_end(&kineto->json);
     aorta_json_object_end(&kineto->json);
@@ -114,13 +125,7 @@ void aorta_kineto_end_step(struct aorta_kineto *kineto, int64_t until_ns) {
     char name[48];
     snprintf(name, sizeof name, "ProfilerStep#%" PRId64, kineto->step.number);
     int64_t end_ns = until_ns > kineto->step.end_ns ? until_ns : kineto->step.end_ns;
-    aorta_kineto_begin(kineto, &(struct aorta_kineto_event){.phase = "X",
-                                                            .category = "user_annotation",
-                                                            .name = name,
-                                                            .process = getpid(),
-                                                            .thread = kineto->about.thread,
-                                                            .start_ns = kineto->step.start_ns,
-                                                            .end_ns = end_ns});
+    aorta_kineto_begin_host(kineto, "user_annotation", name, kineto->step.start_ns, end_ns);
     aorta_json_key_int(&kineto->json, "External id", kineto->step.external);
     aorta_kineto_end(kineto);
     kineto->step.open = false;

@@ -119,6 +119,9 @@ struct aorta_kineto_event {
 };
 /* The args are open when it returns. */
 void aorta_kineto_begin(struct aorta_kineto *kineto, const struct aorta_kineto_event *event);
+/* With a duration, on the thread that launched the work. */
+void aorta_kineto_begin_host(struct aorta_kineto *kineto, const char *category, const char *name, int64_t start_ns,
+                             int64_t end_ns);
 void aorta_kineto_end(struct aorta_kineto *kineto);
 /* An arrow from the host's launch ("s") to the device's work ("f"). */
 void aorta_kineto_flow(struct aorta_kineto *kineto, bool at_launch, int64_t id, int64_t process, int64_t thread,

@@ -290,19 +290,24 @@ static void write_whereabouts(struct scene *s, const struct work *work) {
     if (info->layer >= 0) aorta_json_key_int(json, "layer", info->layer);
 }
 
+static void begin_device(struct scene *s, const char *category, const char *name, int64_t stream, int64_t start_ns,
+                         int64_t end_ns) {
+    aorta_kineto_begin(s->k, &(struct aorta_kineto_event){.phase = "X",
+                                                          .category = category,
+                                                          .name = name,
+                                                          .process = s->k->about.device.index,
+                                                          .thread = stream,
+                                                          .start_ns = start_ns,
+                                                          .end_ns = end_ns});
+}
+
 static void write_work(struct scene *s, const struct work *work) {
     struct aorta_kineto *k = s->k;
     struct aorta_json *json = &k->json;
     const struct aorta_range_info *info = &work->range->info;
     char own[160];
     const char *name = work_name(work, own, sizeof own);
-    aorta_kineto_begin(k, &(struct aorta_kineto_event){.phase = "X",
-                                                       .category = work_category(work),
-                                                       .name = name,
-                                                       .process = k->about.device.index,
-                                                       .thread = work->stream,
-                                                       .start_ns = work->range->start_ns,
-                                                       .end_ns = work->range->end_ns});
+    begin_device(s, work_category(work), name, work->stream, work->range->start_ns, work->range->end_ns);
     if (work->owner >= 0) aorta_json_key_int(json, "External id", s->first_external + work->owner);
     aorta_json_key_int(json, "device", k->about.device.index);
     aorta_json_key_int(json, "context", work->record ? work->record->context : 0);
@@ -340,16 +345,6 @@ static int64_t before_next(int64_t start_ns, int64_t next_ns, int64_t gap_ns) {
     return next_ns - start_ns > gap_ns ? next_ns - gap_ns : start_ns;
 }
 
-static void begin_host(struct scene *s, const char *category, const char *name, int64_t start_ns, int64_t end_ns) {
-    aorta_kineto_begin(s->k, &(struct aorta_kineto_event){.phase = "X",
-                                                          .category = category,
-                                                          .name = name,
-                                                          .process = getpid(),
-                                                          .thread = s->k->about.thread,
-                                                          .start_ns = start_ns,
-                                                          .end_ns = end_ns});
-}
-
 /* An operation as the host queued it: on GPUs a marked range, which has its counterpart on the device; else an
  * operation with its shapes. One that a graph launched was queued when the graph was captured. */
 static void write_operation_event(struct scene *s, size_t index) {
@@ -359,8 +354,8 @@ static void write_operation_event(struct scene *s, size_t index) {
     char name[160];
     snprintf(name, sizeof name, s->traced ? "%s (%s)" : "aorta::%s", info->function ? info->function : "work",
              info->tag);
-    begin_host(s, s->traced ? "user_annotation" : "cpu_op", name, range->enqueue_ns,
-               before_next(range->enqueue_ns, launched_by(s->ranges, index), OPERATION_GAP_NS));
+    aorta_kineto_begin_host(s->k, s->traced ? "user_annotation" : "cpu_op", name, range->enqueue_ns,
+                            before_next(range->enqueue_ns, launched_by(s->ranges, index), OPERATION_GAP_NS));
     aorta_json_key_int(&s->k->json, "External id", s->first_external + (int64_t)index);
     write_operation(s, info);
     aorta_kineto_end(s->k);
@@ -375,7 +370,8 @@ static const char *call_of(const struct scene *s, const struct work *work, bool 
 }
 
 static void write_launch(struct scene *s, const struct work *work, bool graph, int64_t start_ns, int64_t end_ns) {
-    begin_host(s, "cuda_runtime", call_of(s, work, graph), start_ns, before_next(start_ns, end_ns, LAUNCH_GAP_NS));
+    aorta_kineto_begin_host(s->k, "cuda_runtime", call_of(s, work, graph), start_ns,
+                            before_next(start_ns, end_ns, LAUNCH_GAP_NS));
     aorta_json_key_int(&s->k->json, "correlation", work->correlation);
     if (work->owner >= 0) aorta_json_key_int(&s->k->json, "External id", s->first_external + work->owner);
     aorta_kineto_end(s->k);
@@ -419,9 +415,9 @@ static void write_waits(struct scene *s) {
         const struct aorta_host_range *host = &s->ranges->host[i];
         if (host->kind == AORTA_HOST_ALLOCATION) continue;
         bool data = host->kind == AORTA_HOST_DATA_WAIT;
-        begin_host(s, data ? "user_annotation" : "cuda_runtime",
-                   data ? "enumerate(DataLoader)#aorta.__next__" : calls[s->k->about.device.kind].wait, host->start_ns,
-                   host->end_ns);
+        aorta_kineto_begin_host(s->k, data ? "user_annotation" : "cuda_runtime",
+                                data ? "enumerate(DataLoader)#aorta.__next__" : calls[s->k->about.device.kind].wait,
+                                host->start_ns, host->end_ns);
         aorta_kineto_end(s->k);
     }
 }
@@ -459,13 +455,7 @@ static void begin_step(struct scene *s) {
 
 static void write_annotation(struct scene *s, const char *name, int64_t external, int64_t stream, int64_t start_ns,
                              int64_t end_ns) {
-    aorta_kineto_begin(s->k, &(struct aorta_kineto_event){.phase = "X",
-                                                          .category = "gpu_user_annotation",
-                                                          .name = name,
-                                                          .process = s->k->about.device.index,
-                                                          .thread = stream,
-                                                          .start_ns = start_ns,
-                                                          .end_ns = end_ns});
+    begin_device(s, "gpu_user_annotation", name, stream, start_ns, end_ns);
     aorta_json_key_int(&s->k->json, "External id", external);
     aorta_json_key_int(&s->k->json, "stream", stream);
     aorta_kineto_end(s->k);

@@ -1,7 +1,7 @@
 #include "trace/spool.h"
 #include "base/array.h"
 #include "base/files.h"
-#include "trace/builder.h"
+#include "trace/builder_internal.h"
 #include "trace/kernel_names.h"
 #include "trace/open.h"
 
@@ -14,19 +14,13 @@ enum { PIECE = 1 << 20, OPEN_MARKS = 4096 };
 static const int64_t OUT_OF_ORDER_NS = 2500000000;
 _Static_assert((int)PIECE >= (int)AORTA_SPOOL_RECORD_MAX, "a record fits into a piece");
 
-/* A text of the spool, as the trace has it. */
-struct text {
-    uint32_t number; /* in the trace */
-    bool collective; /* as the name of a kernel */
-};
-
 struct spool_reader {
     FILE *file;
     const char *path;
     const struct aorta_trace_options *options; /* may be NULL */
     struct aorta_trace_builder *builder;
     struct aorta_spool_facts *facts;
-    struct text *texts; /* [id - 1] */
+    uint32_t *texts; /* of the trace, [id - 1] */
     size_t text_count, text_capacity;
     struct aorta_spool_mark marks[OPEN_MARKS]; /* the begins of ranges that are open */
     size_t mark_count;
@@ -124,17 +118,13 @@ static aorta_status read_process(struct spool_reader *reader, const void *record
 }
 
 static aorta_status keep_text(struct spool_reader *reader, const char *text) {
-    if (!aorta_array_fit(&reader->texts, &reader->text_capacity, reader->text_count + 1, sizeof *reader->texts))
-        return no_memory(reader);
     char *readable = aorta_demangle(text);
     const char *name = readable ? readable : text;
-    const struct aorta_kernel_patterns *patterns = reader->options ? reader->options->patterns : NULL;
-    reader->texts[reader->text_count++] = (struct text){
-        .number = aorta_trace_builder_text(reader->builder, name, strlen(name)),
-        .collective = aorta_kernel_classify(name, patterns).class == AORTA_KERNEL_COLLECTIVE,
-    };
+    const uint32_t number = aorta_trace_builder_text(reader->builder, name, strlen(name));
     free(readable);
-    return NULL;
+    const bool stored =
+        aorta_array_append(&reader->texts, &reader->text_capacity, &reader->text_count, &number, sizeof number);
+    return stored ? NULL : no_memory(reader);
 }
 
 static aorta_status read_text(struct spool_reader *reader, const void *record) {
@@ -149,7 +139,7 @@ static aorta_status read_text(struct spool_reader *reader, const void *record) {
 }
 
 static uint32_t text_number(const struct spool_reader *reader, uint32_t id) {
-    return id && id <= reader->text_count ? reader->texts[id - 1].number : AORTA_TRACE_NONE;
+    return id && id <= reader->text_count ? reader->texts[id - 1] : AORTA_TRACE_NONE;
 }
 
 static aorta_status read_device(struct spool_reader *reader, const void *record) {
@@ -210,7 +200,7 @@ static aorta_status read_kernel(struct spool_reader *reader, const void *record)
     };
     struct aorta_trace_collective collective = aorta_trace_unknown_collective;
     collective.blocks = kernel.grid[0]; /* NCCL runs one block for each channel */
-    bool is_collective = named && reader->texts[kernel.name - 1].collective;
+    bool is_collective = aorta_trace_kernel_kind(reader->builder, work.name).class == AORTA_KERNEL_COLLECTIVE;
     aorta_trace_builder_work(reader->builder, &work, -1, is_collective ? &collective : NULL, reader->offset);
     const int64_t blocks[3] = {kernel.grid[0], kernel.grid[1], kernel.grid[2]};
     const int64_t threads[3] = {kernel.block[0], kernel.block[1], kernel.block[2]};

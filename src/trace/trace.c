@@ -231,12 +231,9 @@ bool *aorta_trace_reading_calls(const struct aorta_trace *trace, bool values, st
 }
 
 aorta_status aorta_trace_list_add(struct aorta_trace_list *list, struct aorta_trace *trace) {
-    if (!aorta_array_fit(&list->items, &list->capacity, list->count + 1, sizeof *list->items)) {
-        aorta_trace_free(trace);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for a list of %zu traces", list->count + 1);
-    }
-    list->items[list->count++] = trace;
-    return NULL;
+    if (aorta_array_append(&list->items, &list->capacity, &list->count, &trace, sizeof trace)) return NULL;
+    aorta_trace_free(trace);
+    return AORTA_ERROR(AORTA_MEMORY, "no memory for a list of %zu traces", list->count + 1);
 }
 
 void aorta_trace_list_free(struct aorta_trace_list *list) {
