@@ -97,13 +97,8 @@ bool aorta_trace_times_fit(int64_t start_ns, int64_t end_ns) {
     return time_fits(start_ns) && time_fits(end_ns);
 }
 
-void aorta_trace_builder_fail(struct aorta_trace_builder *builder) {
-    builder->memory.failed = true;
-}
-
 void aorta_trace_builder_warn(struct aorta_trace_builder *builder, enum aorta_trace_reason reason, int64_t offset) {
-    struct aorta_trace_warning *warning = &builder->trace->warnings[reason];
-    if (!warning->count++) warning->offset = offset;
+    aorta_trace_warn(builder->trace->warnings, reason, offset);
 }
 
 /* ---- what is stored once ---- */

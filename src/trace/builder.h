@@ -116,8 +116,6 @@ void aorta_trace_builder_device(struct aorta_trace_builder *builder, const struc
  * differences cannot overflow. Readers leave out the rest, and count it. */
 bool aorta_trace_times_fit(int64_t start_ns, int64_t end_ns);
 
-/* A reader had no memory for what it would have added: finish fails. */
-void aorta_trace_builder_fail(struct aorta_trace_builder *builder);
 void aorta_trace_builder_warn(struct aorta_trace_builder *builder, enum aorta_trace_reason reason, int64_t offset);
 
 /* Sorts, links, counts what is odd. Ends the builder, also when it fails. AORTA_MEMORY. */

@@ -224,10 +224,6 @@ static void pair_up(const struct capture *capture, const struct piece *pieces, s
         replay->pair[capture->named ? pieces[i].place : i] = capture->named ? capture->pieces[i].place : (uint32_t)i;
 }
 
-static void warn(struct aorta_trace *trace, enum aorta_trace_reason reason) {
-    if (!trace->warnings[reason].count++) trace->warnings[reason].offset = -1;
-}
-
 static void join_replay(struct joining *joining, struct graph_replay *replay) {
     const struct aorta_trace *trace = joining->trace;
     for (size_t i = 0; i < replay->count; i++) joining->pieces[i] = piece_of(trace, &trace->work[replay->work[i]], i);
@@ -235,9 +231,11 @@ static void join_replay(struct joining *joining, struct graph_replay *replay) {
     choose(&joining->choice, joining->captures, trace, replay, joining->pieces);
     const struct choice *choice = &joining->choice;
     if (choice->count && !choice->differ) pair_up(next_of(joining, replay), joining->pieces, replay);
-    warn(joining->trace, replay->source  ? AORTA_REASON_CAPTURED
-                         : choice->count ? AORTA_REASON_SEVERAL_CAPTURES
-                                         : AORTA_REASON_NO_CAPTURE);
+    aorta_trace_warn(joining->trace->warnings,
+                     replay->source  ? AORTA_REASON_CAPTURED
+                     : choice->count ? AORTA_REASON_SEVERAL_CAPTURES
+                                     : AORTA_REASON_NO_CAPTURE,
+                     -1);
 }
 
 static aorta_status join_trace(struct aorta_trace *trace, const struct captures *captures) {

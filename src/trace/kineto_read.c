@@ -1,7 +1,7 @@
 /* Reads the array of events: what each event is by its keys and category, one after the other or in spans. */
+#include "trace/kineto_read.h"
 #include "base/parallel.h"
 #include "trace/builder_internal.h"
-#include "trace/kineto_read_internal.h"
 #include "trace/reader.h"
 
 #include <inttypes.h>
@@ -55,19 +55,6 @@ static const struct key_row argument_rows[] = {
 #undef ALSO
 };
 
-enum category {
-    CATEGORY_KERNEL = AORTA_TRACE_KERNEL,
-    CATEGORY_COPY = AORTA_TRACE_COPY,
-    CATEGORY_FILL = AORTA_TRACE_FILL,
-    CATEGORY_MTIA,
-    CATEGORY_WAIT,
-    CATEGORY_DEVICE_ANNOTATION, /* the last of the device */
-    CATEGORY_CALL,
-    CATEGORY_OPERATION,
-    CATEGORY_FUNCTION,
-    CATEGORY_ANNOTATION,
-    CATEGORY_IGNORED
-};
 static const struct key_row category_rows[] = {
     {"kernel", CATEGORY_KERNEL},
     {"Kernel", CATEGORY_KERNEL},
@@ -147,9 +134,8 @@ static bool collect(const struct keys *keys, struct aorta_json_value object, str
 
 static aorta_status malformed(struct trace_kineto *kineto, struct aorta_json_value value, const char *where,
                               int64_t offset) {
-    int64_t place = offset + (where ? (int64_t)(where - value.text) : 0);
     return AORTA_ERROR(AORTA_FORMAT, "%s is malformed at byte %" PRId64 ", in the event that begins at byte %" PRId64,
-                       aorta_json_stream_name(kineto->stream), place, offset);
+                       aorta_json_stream_name(kineto->stream), offset + (where - value.text), offset);
 }
 
 static bool is_letter(struct aorta_json_value value, char letter) {
@@ -166,8 +152,8 @@ static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_eve
     if (args.length && !collect(&kineto->arguments, args, event->argument, &where))
         return malformed(kineto, args, where, event->offset);
     const struct aorta_json_value called = event->argument[ARGUMENT_NAME];
-    int64_t process = aorta_trace_kineto_id(event->field[FIELD_PROCESS]),
-            thread = aorta_trace_kineto_id(event->field[FIELD_THREAD]);
+    int64_t process = aorta_trace_kineto_number(event->field[FIELD_PROCESS]),
+            thread = aorta_trace_kineto_number(event->field[FIELD_THREAD]);
     uint32_t text = aorta_trace_kineto_text(kineto, called);
     if (of_process) {
         AORTA_TRY(aorta_trace_check_foreign(called.text, called.length, aorta_json_stream_name(kineto->stream)));
@@ -183,23 +169,28 @@ static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_eve
 }
 
 /* Operations come by the ten thousand; views launch nothing and are not counted. */
-static bool wants_arguments(enum category category, struct aorta_json_value name) {
+static bool wants_arguments(enum kineto_category category, struct aorta_json_value name) {
     if (category == CATEGORY_DEVICE_ANNOTATION || category == CATEGORY_FUNCTION) return false;
     if (category == CATEGORY_ANNOTATION) return aorta_trace_kineto_is_product(name);
     if (category != CATEGORY_OPERATION) return true;
     return name.length > 2 && !aorta_operation_is_view(name.text + 1, name.length - 2);
 }
 
-static void bad_event(struct trace_kineto *kineto, enum category category, int64_t offset) {
+static void bad_event(struct trace_kineto *kineto, enum kineto_category category, int64_t offset) {
     bool device = category <= CATEGORY_FILL;
     aorta_trace_builder_warn(kineto->builder, device ? AORTA_REASON_BAD_EVENT : AORTA_REASON_ODD_VALUE, offset);
 }
 
-static enum category get_category(struct trace_kineto *kineto, const struct kineto_event *event) {
-    struct aorta_json_value text = event->field[FIELD_CATEGORY];
+/* -1: not known. */
+static int find_category(const struct trace_kineto *kineto, const struct kineto_event *event) {
+    const struct aorta_json_value text = event->field[FIELD_CATEGORY];
     if (!aorta_json_is_string(text)) return CATEGORY_IGNORED;
-    int category = find_key(&kineto->categories, (struct aorta_json_value){text.text + 1, text.length - 2});
-    if (category >= 0) return (enum category)category;
+    return find_key(&kineto->categories, (struct aorta_json_value){text.text + 1, text.length - 2});
+}
+
+static enum kineto_category get_category(struct trace_kineto *kineto, const struct kineto_event *event) {
+    const int category = find_category(kineto, event);
+    if (category >= 0) return (enum kineto_category)category;
     aorta_trace_builder_warn(kineto->builder, AORTA_REASON_UNKNOWN_CATEGORY, event->offset);
     return CATEGORY_IGNORED;
 }
@@ -233,17 +224,6 @@ static aorta_status add_xla_event(struct trace_kineto *kineto, struct kineto_eve
     return NULL;
 }
 
-/* Kernels, copies and fills have no row: add_work takes their kind. */
-static void (*const adders[])(struct trace_kineto *kineto, const struct kineto_event *event) = {
-    [CATEGORY_MTIA] = aorta_trace_kineto_add_mtia,
-    [CATEGORY_WAIT] = aorta_trace_kineto_add_wait,
-    [CATEGORY_DEVICE_ANNOTATION] = aorta_trace_kineto_add_device_annotation,
-    [CATEGORY_CALL] = aorta_trace_kineto_add_call,
-    [CATEGORY_OPERATION] = aorta_trace_kineto_add_operation,
-    [CATEGORY_FUNCTION] = aorta_trace_kineto_add_function,
-    [CATEGORY_ANNOTATION] = aorta_trace_kineto_add_annotation,
-};
-
 static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *event) {
     if (kineto->scratch.length) aorta_text_clear(&kineto->scratch);
     AORTA_TRY(aorta_trace_kineto_choose_rank(kineto, event));
@@ -256,9 +236,9 @@ static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *
         memset(event->argument, 0, sizeof event->argument);
         return read_metadata(kineto, event);
     }
-    const enum category category = get_category(kineto, event);
+    const enum kineto_category category = get_category(kineto, event);
     if (category == CATEGORY_IGNORED)
-        return kineto->xla && !event->field[FIELD_CATEGORY].length ? add_xla_event(kineto, event) : NULL;
+        return kineto->place_count && !event->field[FIELD_CATEGORY].length ? add_xla_event(kineto, event) : NULL;
     const struct aorta_json_value name = event->field[FIELD_NAME];
     if (!aorta_json_is_string(name) || !aorta_trace_kineto_times(event)) {
         bad_event(kineto, category, event->offset);
@@ -269,22 +249,8 @@ static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *
     else
         memset(event->argument, 0, sizeof event->argument);
     if (kineto->mixed) AORTA_TRY(aorta_trace_kineto_place(kineto, event, category <= CATEGORY_DEVICE_ANNOTATION));
-    if (category <= CATEGORY_FILL)
-        aorta_trace_kineto_add_work(kineto, event, (enum aorta_trace_kind)category);
-    else
-        adders[category](kineto, event);
+    aorta_trace_kineto_add(kineto, event, category);
     return NULL;
-}
-
-static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_value value) {
-    struct kineto_event event;
-    const char *where;
-    memset(event.field, 0, sizeof event.field);
-    event.walked = false;
-    event.text = value.text;
-    event.offset = aorta_json_stream_offset(kineto->stream);
-    if (!collect(&kineto->fields, value, event.field, &where)) return malformed(kineto, value, where, event.offset);
-    return add_event(kineto, &event);
 }
 
 /* ---- an event whose end is not known yet ---- */
@@ -301,11 +267,10 @@ static bool collect_walk(const struct keys *keys, struct aorta_json_walk *walk, 
 
 /* Whether what was read so far says that the arguments are wanted. */
 static bool wants_next(const struct trace_kineto *kineto, const struct kineto_event *event) {
-    const struct aorta_json_value text = event->field[FIELD_CATEGORY], name = event->field[FIELD_NAME];
-    if (!is_letter(event->field[FIELD_PHASE], 'X') || !aorta_json_is_string(text) || !aorta_json_is_string(name))
-        return false;
-    const int category = find_key(&kineto->categories, (struct aorta_json_value){text.text + 1, text.length - 2});
-    return category >= 0 && category != CATEGORY_IGNORED && wants_arguments((enum category)category, name);
+    const struct aorta_json_value name = event->field[FIELD_NAME];
+    if (!is_letter(event->field[FIELD_PHASE], 'X') || !aorta_json_is_string(name)) return false;
+    const int category = find_category(kineto, event);
+    return category >= 0 && category != CATEGORY_IGNORED && wants_arguments((enum kineto_category)category, name);
 }
 
 static bool walk_arguments(const struct trace_kineto *kineto, struct aorta_json_walk *walk,
@@ -336,32 +301,40 @@ static bool walk_event(const struct trace_kineto *kineto, struct kineto_event *e
     return walk->closed;
 }
 
+static void begin_event(struct kineto_event *event, const char *text) {
+    memset(event->field, 0, sizeof event->field);
+    event->walked = false;
+    event->text = text;
+}
+
 /* Fills the event that begins there in one walk, but for its offset, without looking for its end before, and returns
  * what is behind it. NULL: it does not end before `end`, or something is odd. */
 static const char *walk(const struct trace_kineto *kineto, const char *begin, const char *end,
                         struct kineto_event *event) {
     struct aorta_json_walk walk;
-    memset(event->field, 0, sizeof event->field);
-    event->walked = false;
-    event->text = begin;
+    begin_event(event, begin);
     return aorta_json_walk_begin(&walk, begin, end) && walk_event(kineto, event, &walk) ? walk.at : NULL;
 }
 
+/* What no walk could read is looked through to its end first. */
 static aorta_status read_next(struct trace_kineto *kineto) {
     struct kineto_event event;
     struct aorta_json_value value;
-    const char *end;
+    const char *end, *where;
     char letter;
     AORTA_TRY(aorta_json_stream_peek(kineto->stream, &letter));
     const char *begin = aorta_json_stream_ahead(kineto->stream, &end);
     const char *behind = walk(kineto, begin, end, &event);
     if (behind) {
         aorta_json_stream_pass(kineto->stream, behind);
-        event.offset = aorta_json_stream_offset(kineto->stream);
-        return add_event(kineto, &event);
+    } else {
+        AORTA_TRY(aorta_json_stream_value(kineto->stream, &value));
+        begin_event(&event, value.text);
     }
-    AORTA_TRY(aorta_json_stream_value(kineto->stream, &value));
-    return read_event(kineto, value);
+    event.offset = aorta_json_stream_offset(kineto->stream);
+    if (!behind && !collect(&kineto->fields, value, event.field, &where))
+        return malformed(kineto, value, where, event.offset);
+    return add_event(kineto, &event);
 }
 
 /* ---- a large file, on all processors ----
@@ -522,7 +495,8 @@ static void read_spans(struct trace_kineto *kineto) {
     struct kineto_spans *spans = kineto->spans;
     struct aorta_json_stream *stream = kineto->stream;
     const int64_t offset = aorta_json_stream_bytes(stream);
-    if (!spans || spans->count < 2 || offset < spans->again || kineto->rank_count || kineto->mixed || kineto->xla)
+    if (!spans || spans->count < 2 || offset < spans->again || kineto->rank_count || kineto->mixed ||
+        kineto->place_count)
         return;
     const bool filled = aorta_json_stream_fill(stream, spans->window);
     const char *end, *ahead = aorta_json_stream_ahead(stream, &end), *begin = filled ? next_event(ahead, end) : NULL;

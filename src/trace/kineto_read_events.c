@@ -1,7 +1,7 @@
 /* What an event becomes in the recording, by its category. */
-#include "base/arena.h"
+#include "trace/builder_internal.h"
 #include "trace/execution_trace.h"
-#include "trace/kineto_read_internal.h"
+#include "trace/kineto_read.h"
 #include "trace/xplane.h"
 
 #include <stdio.h>
@@ -57,8 +57,7 @@ static uint32_t get_group(struct trace_kineto *kineto, const struct kineto_event
     size_t count = 0;
     const int32_t *ranks = list.length ? get_ranks(list, &count, &memory) : NULL;
     uint32_t group = aorta_trace_builder_group(kineto->builder, name, description, size, ranks, count);
-    if (memory.failed) aorta_trace_builder_fail(kineto->builder);
-    aorta_arena_free(&memory);
+    aorta_arena_end(&memory, &kineto->builder->memory);
     return group;
 }
 
@@ -134,17 +133,16 @@ bool aorta_trace_kineto_times(struct kineto_event *event) {
            aorta_trace_times_fit(event->start_ns, event->end_ns);
 }
 
-/* Numbers of processes and threads; texts ("Spans") have none. */
-int64_t aorta_trace_kineto_id(struct aorta_json_value value) {
+int64_t aorta_trace_kineto_number(struct aorta_json_value value) {
     int64_t number;
     return aorta_json_get_int(value, &number) ? number : -1;
 }
 
 static uint32_t get_thread(struct trace_kineto *kineto, const struct kineto_event *event) {
-    int64_t process = aorta_trace_kineto_id(event->field[FIELD_PROCESS]);
+    int64_t process = aorta_trace_kineto_number(event->field[FIELD_PROCESS]);
     struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
     if (head->process < 0) head->process = process;
-    return aorta_trace_builder_thread(kineto->builder, process, aorta_trace_kineto_id(event->field[FIELD_THREAD]));
+    return aorta_trace_builder_thread(kineto->builder, process, aorta_trace_kineto_number(event->field[FIELD_THREAD]));
 }
 
 /* Old files have the stream as the row's thread, as a number or as "stream 7". */
@@ -177,14 +175,13 @@ static uint32_t get_queue(struct trace_kineto *kineto, const struct kineto_event
     return aorta_trace_builder_queue(kineto->builder, device, queue, type);
 }
 
-void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kineto_event *event,
-                                 enum aorta_trace_kind kind) {
+static void add_work(struct trace_kineto *kineto, const struct kineto_event *event, enum aorta_trace_kind kind) {
     const struct aorta_json_value *argument = event->argument;
     int64_t offset = event->offset, device = aorta_trace_kineto_int(kineto, argument[ARGUMENT_DEVICE], offset);
-    if (device < 0) device = aorta_trace_kineto_id(event->field[FIELD_PROCESS]);
+    if (device < 0) device = aorta_trace_kineto_number(event->field[FIELD_PROCESS]);
     if (device < INT32_MIN || device > INT32_MAX) device = -1;
     int64_t stream = get_stream(kineto, event);
-    int64_t context = aorta_trace_kineto_int(kineto, argument[ARGUMENT_CONTEXT], offset), node;
+    int64_t context = aorta_trace_kineto_int(kineto, argument[ARGUMENT_CONTEXT], offset);
     const struct aorta_trace_work work = {
         .start_ns = event->start_ns,
         .end_ns = event->end_ns,
@@ -195,7 +192,7 @@ void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kinet
         .queue = get_queue(kineto, event, device, stream),
         .device = (int32_t)device,
         .kind = (uint8_t)kind,
-        .graph = aorta_json_get_int(argument[ARGUMENT_GRAPH_NODE], &node) && node > 0,
+        .graph = aorta_trace_kineto_number(argument[ARGUMENT_GRAPH_NODE]) > 0,
     };
     struct aorta_trace_collective collective;
     bool facts = kind != AORTA_TRACE_FILL && collective_facts(kineto, event, &collective);
@@ -209,19 +206,19 @@ void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kinet
 }
 
 /* Work of Meta's accelerator: its processing elements and its copies. Waits, and work of other hosts, are neither. */
-void aorta_trace_kineto_add_mtia(struct trace_kineto *kineto, const struct kineto_event *event) {
+static void add_mtia(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct kineto_event copy = *event;
     if (aorta_json_text_is(event->field[FIELD_NAME], "pe_exe")) {
-        aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_KERNEL);
+        add_work(kineto, event, AORTA_TRACE_KERNEL);
     } else if (aorta_json_text_is(event->field[FIELD_NAME], "dma_request")) {
         const struct aorta_json_value direction = event->argument[ARGUMENT_DIRECTION];
         if (direction.length) copy.field[FIELD_NAME] = direction;
         copy.argument[ARGUMENT_BYTES] = event->argument[ARGUMENT_SIZE];
-        aorta_trace_kineto_add_work(kineto, &copy, AORTA_TRACE_COPY);
+        add_work(kineto, &copy, AORTA_TRACE_COPY);
     }
 }
 
-void aorta_trace_kineto_add_call(struct trace_kineto *kineto, const struct kineto_event *event) {
+static void add_call(struct trace_kineto *kineto, const struct kineto_event *event) {
     const struct aorta_trace_call call = {
         .start_ns = event->start_ns,
         .end_ns = event->end_ns,
@@ -253,7 +250,7 @@ static bool is_mark(struct aorta_json_value name) {
     return begins(name, "\"ProfilerStep#") || begins(name, "\"enumerate(DataLoader)#") || begins(name, "\"Optimizer.");
 }
 
-void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct kineto_event *event) {
+static void add_operation(struct trace_kineto *kineto, const struct kineto_event *event) {
     const struct aorta_json_value *argument = event->argument;
     struct aorta_json_value name = event->field[FIELD_NAME];
     struct aorta_trace_collective collective;
@@ -273,13 +270,12 @@ void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct 
                                         .dims = argument[ARGUMENT_DIMS],
                                         .types = argument[ARGUMENT_TYPES],
                                         .values = argument[ARGUMENT_VALUES],
-                                        .strides = argument[ARGUMENT_STRIDES]};
-    int64_t forward_thread;
-    if (!aorta_json_get_int(argument[ARGUMENT_AUTOGRAD], &operation.sequence)) operation.sequence = -1;
+                                        .strides = argument[ARGUMENT_STRIDES],
+                                        .sequence = aorta_trace_kineto_number(argument[ARGUMENT_AUTOGRAD]),
+                                        .gradient = aorta_trace_kineto_number(argument[ARGUMENT_FORWARD_THREAD]) > 0};
     if (!operation.dims.length && kineto->options && kineto->options->executed)
-        aorta_execution_traces_find(kineto->options->executed, aorta_trace_kineto_id(event->field[FIELD_PROCESS]),
+        aorta_execution_traces_find(kineto->options->executed, aorta_trace_kineto_number(event->field[FIELD_PROCESS]),
                                     argument[ARGUMENT_FUNCTION], argument[ARGUMENT_OPERATION], &operation);
-    operation.gradient = aorta_json_get_int(argument[ARGUMENT_FORWARD_THREAD], &forward_thread) && forward_thread > 0;
     aorta_trace_builder_operation(kineto->builder, &frame,
                                   aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset),
                                   &operation);
@@ -293,7 +289,7 @@ static bool is_of_program(struct aorta_json_value name) {
 }
 
 /* The times of all functions matter, and the names of the program's own. */
-void aorta_trace_kineto_add_function(struct trace_kineto *kineto, const struct kineto_event *event) {
+static void add_function(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct aorta_trace_annotation frame = {event->start_ns, event->end_ns, AORTA_TRACE_NONE, get_thread(kineto, event)};
     aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_FUNCTION);
     const bool modules = kineto->options && kineto->options->functions;
@@ -360,33 +356,32 @@ void aorta_trace_kineto_add_allocation(struct trace_kineto *kineto, const struct
     aorta_trace_builder_allocation(kineto->builder, &allocation);
 }
 
-void aorta_trace_kineto_add_annotation(struct trace_kineto *kineto, const struct kineto_event *event) {
+static void add_annotation(struct trace_kineto *kineto, const struct kineto_event *event) {
     const struct aorta_trace_annotation annotation = frame_of(kineto, event);
     aorta_trace_builder_annotation(kineto->builder, &annotation);
     if (aorta_trace_kineto_is_product(event->field[FIELD_NAME])) add_own_product(kineto, event);
 }
 
-void aorta_trace_kineto_add_device_annotation(struct trace_kineto *kineto, const struct kineto_event *event) {
+static void add_device_annotation(struct trace_kineto *kineto, const struct kineto_event *event) {
     aorta_trace_builder_device_annotation(kineto->builder, aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
                                           event->start_ns, event->end_ns);
 }
 
 /* Recorded with enable_cuda_sync_events. A wait for a whole context says no more than its call. */
-void aorta_trace_kineto_add_wait(struct trace_kineto *kineto, const struct kineto_event *event) {
+static void add_wait(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct aorta_json_value name = event->field[FIELD_NAME];
     const struct aorta_json_value *argument = event->argument;
     bool stream_waits = aorta_json_text_is(name, "Stream Wait Event"),
          for_event = stream_waits || aorta_json_text_is(name, "Event Sync");
-    int64_t device, context, stream, on, correlation, record;
+    int64_t device, context, stream, correlation;
     if (!aorta_json_get_int(argument[ARGUMENT_DEVICE], &device) ||
         !aorta_json_get_int(argument[ARGUMENT_CONTEXT], &context) ||
         !aorta_json_get_int(argument[ARGUMENT_STREAM], &stream) ||
         !aorta_json_get_int(argument[ARGUMENT_CORRELATION], &correlation))
         return;
     if (!for_event && !aorta_json_text_is(name, "Stream Sync")) return;
-    if (!aorta_json_get_int(argument[ARGUMENT_WAIT_STREAM], &on)) on = -1;
-    if (!aorta_json_get_int(argument[ARGUMENT_WAIT_RECORD], &record)) record = -1;
-    if (!for_event) on = stream;
+    const int64_t on = for_event ? aorta_trace_kineto_number(argument[ARGUMENT_WAIT_STREAM]) : stream;
+    const int64_t record = aorta_trace_kineto_number(argument[ARGUMENT_WAIT_RECORD]);
     if (on < 0 || correlation <= 0 || (for_event && record <= 0)) return;
     const struct aorta_trace_wait_facts facts = {
         .start_ns = event->start_ns,
@@ -399,31 +394,40 @@ void aorta_trace_kineto_add_wait(struct trace_kineto *kineto, const struct kinet
     aorta_trace_builder_wait(kineto->builder, &facts);
 }
 
+/* Kernels, copies and fills have no row: add_work takes their kind. */
+static void (*const adders[])(struct trace_kineto *kineto, const struct kineto_event *event) = {
+    [CATEGORY_MTIA] = add_mtia,
+    [CATEGORY_WAIT] = add_wait,
+    [CATEGORY_DEVICE_ANNOTATION] = add_device_annotation,
+    [CATEGORY_CALL] = add_call,
+    [CATEGORY_OPERATION] = add_operation,
+    [CATEGORY_FUNCTION] = add_function,
+    [CATEGORY_ANNOTATION] = add_annotation,
+};
+
+void aorta_trace_kineto_add(struct trace_kineto *kineto, const struct kineto_event *event,
+                            enum kineto_category category) {
+    if (category <= CATEGORY_FILL)
+        add_work(kineto, event, (enum aorta_trace_kind)category);
+    else
+        adders[category](kineto, event);
+}
+
 /* ---- the JSON that JAX and TensorFlow (XLA's profiler) write ----
  *
  * Its events have no category; process and thread say what they are. Work is what stands on a stream of a process
  * "/device:GPU:0"; the same device's other rows repeat it by module and operation. Source:
  * xla/tsl/profiler/convert/trace_events_to_json.cc, and a file of JAX 0.8 on an H100. */
 
-struct place {
-    int64_t process, thread; /* thread -1: the process itself */
-    int64_t number;          /* of the device, of the stream; -1: the host */
-};
-struct kineto_xla {
-    struct place *places;
-    size_t count, capacity;
-};
-
-static const struct place *find(const struct kineto_xla *xla, int64_t process, int64_t thread) {
-    for (size_t i = 0; i < xla->count; i++)
-        if (xla->places[i].process == process && xla->places[i].thread == thread) return &xla->places[i];
+static const struct kineto_place *find(const struct trace_kineto *kineto, int64_t process, int64_t thread) {
+    for (size_t i = 0; i < kineto->place_count; i++)
+        if (kineto->places[i].process == process && kineto->places[i].thread == thread) return &kineto->places[i];
     return NULL;
 }
 
-static aorta_status add_place(struct trace_kineto *kineto, struct place place) {
-    if (!kineto->xla) kineto->xla = aorta_arena_alloc(&kineto->memory, sizeof *kineto->xla);
-    struct kineto_xla *xla = kineto->xla;
-    if (xla) aorta_arena_append(&kineto->memory, &xla->places, &xla->capacity, &xla->count, &place, sizeof place);
+static aorta_status add_place(struct trace_kineto *kineto, struct kineto_place place) {
+    aorta_arena_append(&kineto->memory, &kineto->places, &kineto->place_capacity, &kineto->place_count, &place,
+                       sizeof place);
     return aorta_arena_check(&kineto->memory, "the places of a trace");
 }
 
@@ -440,18 +444,17 @@ aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t
     const bool is_host = name.length == sizeof host - 1 && !memcmp(name.text, host, sizeof host - 1);
     if (process < 0 || (device < 0 && !is_host)) return NULL;
     if (device >= 0) aorta_trace_builder_head(kineto->builder)->format = AORTA_TRACE_XLA;
-    return add_place(kineto, (struct place){process, -1, device});
+    return add_place(kineto, (struct kineto_place){process, -1, device});
 }
 
 aorta_status aorta_trace_kineto_xla_thread(struct trace_kineto *kineto, int64_t process, int64_t thread,
                                            struct aorta_json_value name) {
     const int64_t stream = aorta_proto_number_after(text_of(name), "Stream #");
-    if (!kineto->xla || process < 0 || thread < 0 || stream < 0 || !find(kineto->xla, process, -1)) return NULL;
-    return add_place(kineto, (struct place){process, thread, stream});
+    if (process < 0 || thread < 0 || stream < 0 || !find(kineto, process, -1)) return NULL;
+    return add_place(kineto, (struct kineto_place){process, thread, stream});
 }
 
 static struct aorta_xla_event event_of(struct trace_kineto *kineto, const struct kineto_event *event) {
-    int64_t node, step;
     return (struct aorta_xla_event){
         .start_ns = event->start_ns,
         .end_ns = event->end_ns,
@@ -460,8 +463,8 @@ static struct aorta_xla_event event_of(struct trace_kineto *kineto, const struct
         .correlation = correlation_of(kineto, event),
         .details = text_of(event->argument[ARGUMENT_DETAILS]),
         .hlo = text_of(event->argument[ARGUMENT_HLO]),
-        .graph = aorta_json_get_int(event->argument[ARGUMENT_GRAPH_NODE], &node) && node > 0,
-        .step = aorta_json_get_int(event->argument[ARGUMENT_STEP], &step) && step >= 0 ? step : -1,
+        .graph = aorta_trace_kineto_number(event->argument[ARGUMENT_GRAPH_NODE]) > 0,
+        .step = aorta_trace_kineto_number(event->argument[ARGUMENT_STEP]),
         .offset = event->offset,
     };
 }
@@ -471,9 +474,9 @@ void aorta_trace_kineto_xla_event(struct trace_kineto *kineto, const struct kine
     if (!aorta_json_get_int(event->field[FIELD_PROCESS], &process) ||
         !aorta_json_get_int(event->field[FIELD_THREAD], &thread))
         return;
-    const struct place *of = find(kineto->xla, process, -1), *stream;
+    const struct kineto_place *of = find(kineto, process, -1), *stream;
     if (!of) return;
-    stream = of->number < 0 ? NULL : find(kineto->xla, process, thread);
+    stream = of->number < 0 ? NULL : find(kineto, process, thread);
     if (of->number >= 0 && !stream) return;
     const struct aorta_xla_event found = event_of(kineto, event);
     if (stream)

@@ -5,7 +5,7 @@
  * And what a file says beside its events. */
 #include "base/arena.h"
 #include "base/sort.h"
-#include "trace/kineto_read_internal.h"
+#include "trace/kineto_read.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,13 +13,6 @@
 #include <string.h>
 
 static const size_t NO_RANK = SIZE_MAX;
-
-struct aorta_trace_builder *aorta_trace_kineto_take_rank(struct trace_kineto *kineto, size_t rank) {
-    if (rank >= kineto->rank_count) return NULL;
-    struct aorta_trace_builder *builder = kineto->ranks[rank].builder;
-    kineto->ranks[rank].builder = NULL;
-    return builder;
-}
 
 static size_t rank_of(const struct trace_kineto *kineto, int64_t process) {
     for (size_t i = 0; i < kineto->process_count; i++)
@@ -91,7 +84,7 @@ aorta_status aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct 
     } else if (kineto->by_place && kineto->rank_count) {
         kineto->builder = kineto->ranks[kineto->rank_count - 1].builder;
     } else if (kineto->process_count) {
-        kineto->builder = builder_of(kineto, aorta_trace_kineto_id(*process));
+        kineto->builder = builder_of(kineto, aorta_trace_kineto_number(*process));
     }
     return NULL;
 }
@@ -273,7 +266,7 @@ static void take_launches(struct trace_kineto *kineto, const struct aorta_trace 
 static size_t rank_by_launch(const struct trace_kineto *kineto, const struct kineto_event *event) {
     int64_t device, number;
     if (!aorta_json_get_int(event->argument[ARGUMENT_DEVICE], &device))
-        device = aorta_trace_kineto_id(event->field[FIELD_PROCESS]);
+        device = aorta_trace_kineto_number(event->field[FIELD_PROCESS]);
     const struct owner *owner = owner_of(kineto->mixed, device);
     if (owner && owner->all - owner->own <= owner->all / FEW) return owner->rank;
     if (!aorta_json_get_int(event->argument[ARGUMENT_CORRELATION], &number) || number <= 0) return NO_RANK;
@@ -303,7 +296,7 @@ static aorta_status enter_section(struct trace_kineto *kineto, int64_t process) 
 aorta_status aorta_trace_kineto_place(struct trace_kineto *kineto, const struct kineto_event *event, bool of_device) {
     size_t rank = NO_RANK;
     if (kineto->by_place && !of_device)
-        AORTA_TRY(enter_section(kineto, aorta_trace_kineto_id(event->field[FIELD_PROCESS])));
+        AORTA_TRY(enter_section(kineto, aorta_trace_kineto_number(event->field[FIELD_PROCESS])));
     if (kineto->by_place)
         rank = kineto->disordered ? NO_RANK : kineto->rank_count - 1;
     else if (of_device)

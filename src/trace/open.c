@@ -100,10 +100,11 @@ static void complete_head(struct aorta_trace *trace) {
 
 /* Ranks of a merged file have the file's clock. The whole is one more trace where work is of none of them. */
 static aorta_status finish_ranks(struct json_reading *r, const struct aorta_trace *whole) {
-    struct aorta_trace_builder *builder;
     aorta_trace_kineto_number_ranks(r->kineto, whole);
-    for (size_t i = 0; (builder = aorta_trace_kineto_take_rank(r->kineto, i)); i++) {
+    for (size_t i = 0; i < r->kineto->rank_count; i++) {
+        struct aorta_trace_builder *builder = r->kineto->ranks[i].builder;
         struct aorta_trace *trace;
+        r->kineto->ranks[i].builder = NULL; /* finish ends it */
         AORTA_TRY(aorta_trace_builder_finish(builder, &trace));
         trace->base_ns = whole->base_ns;
         trace->own = whole->own;

@@ -103,8 +103,7 @@ void aorta_rocprof_rank(struct aorta_rocprof *rocprof, int32_t rank, int32_t wor
 }
 
 void aorta_rocprof_warn(struct aorta_rocprof *rocprof, enum aorta_trace_reason reason, int64_t offset) {
-    struct aorta_trace_warning *warning = &rocprof->warnings[reason];
-    if (!warning->count++) warning->offset = offset;
+    aorta_trace_warn(rocprof->warnings, reason, offset);
 }
 
 /* ---- what records refer to ---- */

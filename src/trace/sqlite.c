@@ -344,9 +344,8 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
     while (status && list->count > before) aorta_trace_free(list->items[--list->count]);
     if (!status && list->count > before) {
         struct aorta_trace_warning *warnings = list->items[before]->warnings;
-        if (cut && !warnings[AORTA_REASON_TRUNCATED].count++) warnings[AORTA_REASON_TRUNCATED].offset = db.bytes;
-        if (db.broken && !warnings[AORTA_REASON_MALFORMED].count) warnings[AORTA_REASON_MALFORMED].offset = -1;
-        warnings[AORTA_REASON_MALFORMED].count += db.broken;
+        if (cut) aorta_trace_warn(warnings, AORTA_REASON_TRUNCATED, db.bytes);
+        for (int64_t i = 0; i < db.broken; i++) aorta_trace_warn(warnings, AORTA_REASON_MALFORMED, -1);
     }
     return status;
 }

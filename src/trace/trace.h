@@ -454,6 +454,12 @@ int64_t aorta_trace_device_ahead(const struct aorta_trace *trace, int32_t device
 /* Arithmetic of a matrix product, 2·batch·m·n·k; NaN: no product, or its sizes are not known. */
 double aorta_trace_flops(const struct aorta_trace *trace, uint32_t shape);
 
+/* Counts the reason once; the first offset stays. */
+static inline void aorta_trace_warn(struct aorta_trace_warning *warnings, enum aorta_trace_reason reason,
+                                    int64_t offset) {
+    if (!warnings[reason].count++) warnings[reason].offset = offset;
+}
+
 /* Counts what `more` has too; the first offset stays. Both have AORTA_REASON_COUNT. */
 void aorta_trace_warnings_add(struct aorta_trace_warning *warnings, const struct aorta_trace_warning *more);
 
