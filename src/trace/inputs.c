@@ -1,7 +1,6 @@
 #include "base/files.h"
 #include "base/intern.h"
 #include "base/printable.h"
-#include "base/sort.h"
 #include "base/table.h"
 #include "trace/archive.h"
 #include "trace/captures.h"
@@ -278,21 +277,17 @@ aorta_status aorta_trace_check_unused(const char *folder, const char *option) {
 /* ---- one file by two names ---- */
 
 struct facts {
-    int64_t place; /* among the paths */
-    bool known;
     dev_t device;
     ino_t number;
-    off_t size;
-    uint64_t hash;  /* of the first bytes; 0: no other file has this size */
+    off_t size;     /* < 0: of no other file, as it is unknown */
+    uint64_t hash;  /* of the first bytes; 0: not needed yet */
     int64_t copies; /* other paths of the same content */
-    bool copy;
 };
 
-static struct facts facts_of(const char *path, int64_t place) {
+static struct facts facts_of(const char *path, size_t place) {
     struct stat found;
-    if (stat(path, &found) != 0) return (struct facts){.place = place};
-    return (struct facts){
-        .known = true, .device = found.st_dev, .number = found.st_ino, .size = found.st_size, .place = place};
+    if (stat(path, &found) != 0) return (struct facts){.size = -1 - (off_t)place};
+    return (struct facts){.device = found.st_dev, .number = found.st_ino, .size = found.st_size};
 }
 
 /* Up to the first piece that differs. What cannot be read is no copy: its reader says why. */
@@ -312,58 +307,31 @@ static bool same_bytes(const char *left, const char *right) {
     return same;
 }
 
-static uint64_t hash_beginning(const char *path) {
+static uint64_t hash_beginning(const char *path, struct facts *facts) {
     char bytes[1 << 16];
-    return aorta_hash_bytes(bytes, aorta_file_peek(path, bytes, sizeof bytes));
+    if (!facts->hash) facts->hash = aorta_hash_bytes(bytes, aorta_file_peek(path, bytes, sizeof bytes));
+    return facts->hash;
 }
 
-static int by_content(const void *left, const void *right) {
-    const struct facts *a = left, *b = right;
-    if (a->size != b->size) return aorta_order_int64(a->size, b->size);
-    if (a->hash != b->hash) return aorta_order_uint64(a->hash, b->hash);
-    return (a->place > b->place) - (a->place < b->place);
-}
-
-static bool alike(const struct facts *a, const struct facts *b) {
-    return a->known && b->known && a->size == b->size && a->hash == b->hash;
-}
-
-/* Hashes the files that another one is as long as; the facts are sorted. */
-static void hash_alike(const struct paths *paths, struct facts *facts) {
-    bool before = false;
-    for (size_t i = 0; i < paths->count; i++) {
-        const bool after = i + 1 < paths->count && alike(&facts[i], &facts[i + 1]);
-        if (before || after) facts[i].hash = hash_beginning(paths->items[facts[i].place]);
-        before = after;
-    }
-    qsort(facts, paths->count, sizeof *facts, by_content);
-}
-
-/* Files that are alike are compared with those of them that are no copies. */
-static void mark_copies(const struct paths *paths, struct facts *facts) {
-    for (size_t i = 1; i < paths->count; i++)
-        for (size_t k = i; k-- > 0 && !facts[i].copy && alike(&facts[k], &facts[i]);) {
-            if (facts[k].copy) continue;
-            const bool same_file = facts[k].device == facts[i].device && facts[k].number == facts[i].number;
-            facts[i].copy = same_file || same_bytes(paths->items[facts[k].place], paths->items[facts[i].place]);
-            facts[k].copies += facts[i].copy;
-        }
+static bool are_copies(const char *left, struct facts *a, const char *right, struct facts *b) {
+    if (a->size != b->size) return false;
+    if (a->device == b->device && a->number == b->number) return true;
+    return hash_beginning(left, a) == hash_beginning(right, b) && same_bytes(left, right);
 }
 
 /* Trainers leave a trace under the names of two tools: torch_profiler/ and chrome_trace/. `facts` has a place for each
  * path. Files of different ranks hardly ever have one size, and then differ early. */
 static void drop_copies(struct paths *paths, struct facts *facts) {
     size_t count = 0;
-    if (!paths->count) return;
-    for (size_t i = 0; i < paths->count; i++) facts[i] = facts_of(paths->items[i], (int64_t)i);
-    qsort(facts, paths->count, sizeof *facts, by_content);
-    hash_alike(paths, facts);
-    mark_copies(paths, facts);
-    qsort(facts, paths->count, sizeof *facts, aorta_by_int64);
-    for (size_t i = 0; i < paths->count; i++) {
-        if (facts[i].copy) continue;
+    for (size_t i = 0, k; i < paths->count; i++) {
+        struct facts found = facts_of(paths->items[i], i);
+        for (k = 0; k < count && !are_copies(paths->items[k], &facts[k], paths->items[i], &found);) k++;
+        if (k < count) {
+            facts[k].copies++;
+            continue;
+        }
         paths->items[count] = paths->items[i];
-        facts[count++] = facts[i];
+        facts[count++] = found;
     }
     paths->count = count;
 }
