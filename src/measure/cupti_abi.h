@@ -182,6 +182,9 @@ struct aorta_cupti_api {
 
 /* False: it is no device work. The name of a kernel is CUPTI's, and lives as long as the activity's buffer. */
 bool aorta_cupti_decode(const struct aorta_cupti_activity *activity, struct aorta_activity_record *record);
+/* The kinds of device work. A recording needs the first, that of kernels. */
+enum { AORTA_CUPTI_KIND_COUNT = 4 };
+extern const uint32_t aorta_cupti_kinds[AORTA_CUPTI_KIND_COUNT];
 /* False: it was given out before it had ended, and its times are none. */
 bool aorta_cupti_is_finished(const struct aorta_activity_record *record);
 
@@ -225,6 +228,7 @@ struct aorta_cupti_version {
 };
 struct aorta_cupti_version aorta_cupti_version(uint32_t version);
 
+const char *aorta_cupti_reason(const struct aorta_cupti_api *api, uint32_t result);
 const char *aorta_cupti_advice(uint32_t result); /* NULL: nothing is known to help */
 
 #endif

@@ -89,6 +89,9 @@ bool aorta_cupti_decode(const struct aorta_cupti_activity *activity, struct aort
     return false;
 }
 
+const uint32_t aorta_cupti_kinds[AORTA_CUPTI_KIND_COUNT] = {AORTA_CUPTI_KIND_CONCURRENT_KERNEL, AORTA_CUPTI_KIND_MEMCPY,
+                                                            AORTA_CUPTI_KIND_MEMCPY_PEER, AORTA_CUPTI_KIND_MEMSET};
+
 bool aorta_cupti_is_finished(const struct aorta_activity_record *record) {
     return record->start_ns > 0 && record->end_ns >= record->start_ns;
 }
@@ -154,17 +157,15 @@ uint8_t *aorta_cupti_buffers_lend(struct aorta_cupti_buffers *buffers, const str
 void aorta_cupti_buffers_return(struct aorta_cupti_buffers *buffers, uint8_t *bytes, size_t valid) {
     struct aorta_cupti_buffer *buffer = (void *)(bytes - offsetof(struct aorta_cupti_buffer, bytes));
     buffer->valid = valid;
-    buffer->next = NULL;
     pthread_mutex_lock(&buffers->lock);
     buffers->lent--;
     if (valid) {
+        buffer->next = NULL;
         *buffers->filled_end = buffer;
         buffers->filled_end = &buffer->next;
-    } else {
-        buffer->next = buffers->empty;
-        buffers->empty = buffer;
     }
     pthread_mutex_unlock(&buffers->lock);
+    if (!valid) aorta_cupti_buffers_recycle(buffers, buffer);
 }
 
 struct aorta_cupti_buffer *aorta_cupti_buffers_take(struct aorta_cupti_buffers *buffers) {
@@ -197,6 +198,11 @@ struct aorta_cupti_version aorta_cupti_version(uint32_t version) {
     else
         snprintf(name.text, sizeof name.text, "CUPTI 12 (interface %u)", version);
     return name;
+}
+
+const char *aorta_cupti_reason(const struct aorta_cupti_api *api, uint32_t result) {
+    const char *reason = NULL;
+    return api->result_string(result, &reason) == AORTA_CUPTI_SUCCESS && reason ? reason : "unknown result";
 }
 
 static const struct {

@@ -89,12 +89,6 @@ static aorta_status choose_view(struct scene *s) {
     return NULL;
 }
 
-static void free_scene(struct scene *s) {
-    aorta_profile_free(&s->made);
-    free(s->notes);
-    free(s->works);
-}
-
 static int group_of(const struct aorta_kineto *k, const struct aorta_range_info *info) {
     int stride = info->group_stride > 1 ? info->group_stride : 1;
     for (int i = 0; info->kind == AORTA_RANGE_COLLECTIVE && i < k->about.group_count; i++) {
@@ -242,10 +236,6 @@ static void write_record(struct scene *s, const struct aorta_activity_record *re
 
 /* ---- what the device did ---- */
 
-static bool called_collective(const char *name) {
-    return aorta_kernel_classify(name, NULL).class == AORTA_KERNEL_COLLECTIVE;
-}
-
 /* Work that counts as a collective is named one, as kernel_names.h knows it, so that every reader counts it so: the
  * names of its copies, kernels and ranges do not say it. */
 static const char *work_name(const struct work *work, char *own, size_t size) {
@@ -253,7 +243,7 @@ static const char *work_name(const struct work *work, char *own, size_t size) {
     const char *traced = work->record ? work->record->name : NULL;
     if (info->kind == AORTA_RANGE_COLLECTIVE) {
         const bool other = info->collective == AORTA_COLLECTIVE_OTHER;
-        if (traced && called_collective(traced)) return traced;
+        if (traced && aorta_kernel_classify(traced, NULL).class == AORTA_KERNEL_COLLECTIVE) return traced;
         snprintf(own, size, "aorta_collective%s%s", other ? "" : "_",
                  other ? "" : aorta_collective_name(info->collective));
         return own;
@@ -523,6 +513,8 @@ aorta_status aorta_kineto_add(struct aorta_kineto *kineto, const struct aorta_ki
     if (!status) number_ranges(&s);
     if (!status) status = s.traced ? look_at_kernels(&s) : look_at_ranges(&s);
     if (!status) status = write_scene(&s);
-    free_scene(&s);
+    aorta_profile_free(&s.made);
+    free(s.notes);
+    free(s.works);
     return status;
 }

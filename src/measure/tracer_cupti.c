@@ -63,9 +63,7 @@ const struct aorta_library_description aorta_cupti_library = {
 };
 
 static aorta_status refused(const struct cupti *cupti, const char *call, uint32_t result) {
-    const char *reason = NULL;
-    if (cupti->api.result_string(result, &reason) != AORTA_CUPTI_SUCCESS || !reason) reason = "unknown result";
-    const char *advice = aorta_cupti_advice(result);
+    const char *reason = aorta_cupti_reason(&cupti->api, result), *advice = aorta_cupti_advice(result);
     if (advice)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "kernel tracing: %s (%s) refused: %s (%u): %s", call, cupti->library.path,
                            reason, result, advice);
@@ -102,12 +100,6 @@ static uint64_t device_clock(void) {
 /* ---- what work belongs to: callbacks on the thread that launches or captures ---- */
 
 /* A node that finds no memory belongs to nothing. */
-static void add_node(struct cupti *cupti, struct node node) {
-    if (!aorta_array_fit(&cupti->nodes, &cupti->node_capacity, cupti->node_count + 1, sizeof node)) return;
-    cupti->nodes[cupti->node_count++] = node;
-    cupti->nodes_sorted = false;
-}
-
 static void note_node(struct cupti *cupti, uint32_t id, const struct aorta_cupti_graph *graph) {
     const bool cloned = id == AORTA_CUPTI_GRAPHNODE_CLONED;
     struct node node = {0};
@@ -115,7 +107,9 @@ static void note_node(struct cupti *cupti, uint32_t id, const struct aorta_cupti
     if (cloned && cupti->api.graph_node_id(graph->original_node, &node.original)) return;
     pthread_mutex_lock(&cupti->node_lock);
     if (!cloned) node.label = cupti->label;
-    if (node.original || node.label) add_node(cupti, node);
+    if ((node.original || node.label) &&
+        aorta_array_append(&cupti->nodes, &cupti->node_capacity, &cupti->node_count, &node, sizeof node))
+        cupti->nodes_sorted = false;
     pthread_mutex_unlock(&cupti->node_lock);
 }
 
@@ -214,24 +208,21 @@ static int64_t cupti_dropped(void *state) {
 
 /* ---- on and off ---- */
 
-static const uint32_t kinds[] = {AORTA_CUPTI_KIND_CONCURRENT_KERNEL, AORTA_CUPTI_KIND_MEMCPY,
-                                 AORTA_CUPTI_KIND_MEMCPY_PEER, AORTA_CUPTI_KIND_MEMSET};
-enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
-
 static aorta_status cupti_stop(void *state) {
     struct cupti *cupti = state;
     aorta_status status = NULL;
-    for (int i = KIND_COUNT; i-- > 0;)
-        status = aorta_status_join(status, check(cupti, "cuptiActivityDisable", cupti->api.disable(kinds[i])));
+    for (int i = AORTA_CUPTI_KIND_COUNT; i-- > 0;)
+        status =
+            aorta_status_join(status, check(cupti, "cuptiActivityDisable", cupti->api.disable(aorta_cupti_kinds[i])));
     return status;
 }
 
 static aorta_status cupti_start(void *state) {
     struct cupti *cupti = state;
-    for (int i = 0; i < KIND_COUNT; i++) {
-        aorta_status status = check(cupti, "cuptiActivityEnable", cupti->api.enable(kinds[i]));
+    for (int i = 0; i < AORTA_CUPTI_KIND_COUNT; i++) {
+        aorta_status status = check(cupti, "cuptiActivityEnable", cupti->api.enable(aorta_cupti_kinds[i]));
         if (!status) continue;
-        while (i-- > 0) cupti->api.disable(kinds[i]);
+        while (i-- > 0) cupti->api.disable(aorta_cupti_kinds[i]);
         return status;
     }
     return NULL;

@@ -59,12 +59,6 @@ static bool read_name(const char *name, struct aorta_window *window) {
     return strcmp(again, name) == 0;
 }
 
-static void add(const char *directory, const char *name, struct aorta_window window, struct aorta_window_list *list,
-                size_t *capacity) {
-    window.path = aorta_arena_strdup(&list->arena, aorta_path_in(directory, "%s", name).text);
-    aorta_arena_append(&list->arena, &list->items, capacity, &list->count, &window, sizeof window);
-}
-
 aorta_status aorta_windows_list(const char *directory, int64_t after_ms, struct aorta_window_list *list) {
     size_t capacity = 0;
     *list = (struct aorta_window_list){0};
@@ -74,8 +68,9 @@ aorta_status aorta_windows_list(const char *directory, int64_t after_ms, struct 
         struct aorta_window window;
         struct stat info;
         if (fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(info.st_mode)) continue;
-        if (read_name(entry->d_name, &window) && window.start_ms > after_ms)
-            add(directory, entry->d_name, window, list, &capacity);
+        if (!read_name(entry->d_name, &window) || window.start_ms <= after_ms) continue;
+        window.path = aorta_arena_strdup(&list->arena, aorta_path_in(directory, "%s", entry->d_name).text);
+        aorta_arena_append(&list->arena, &list->items, &capacity, &list->count, &window, sizeof window);
     }
     closedir(folder);
     if (list->count) qsort(list->items, list->count, sizeof *list->items, aorta_by_int64);

@@ -74,7 +74,7 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
         &builder->requests,   &builder->collectives, &builder->request_facts, &builder->shapes,
         &builder->inputs,     &builder->groups,      &builder->devices,       &builder->thread_names,
         &builder->frames,     &builder->allocations, &builder->capture_marks, &builder->launches,
-        &builder->graphs,     &builder->captured,    &builder->clocks};
+        &builder->graphs,     &builder->captured};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
     struct aorta_keys *keys[] = {&builder->streams,    &builder->queues,    &builder->threads,    &builder->shape_keys,
                                  &builder->input_keys, &builder->step_keys, &builder->group_keys, &builder->rank_lists};
@@ -444,7 +444,6 @@ static void take_rows(struct aorta_trace_builder *builder) {
     trace->shapes = aorta_trace_rows_take(&builder->shapes, &trace->shape_count, sizeof *trace->shapes);
     trace->inputs = aorta_trace_rows_take(&builder->inputs, &trace->input_count, sizeof *trace->inputs);
     trace->graphs = aorta_trace_rows_take(&builder->graphs, &trace->graph_count, sizeof *trace->graphs);
-    trace->clocks = aorta_trace_rows_take(&builder->clocks, &trace->clock_count, sizeof *trace->clocks);
     trace->devices = aorta_trace_rows_take(&builder->devices, &trace->device_count, sizeof *trace->devices);
 }
 

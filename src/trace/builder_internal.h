@@ -83,7 +83,6 @@ struct aorta_trace_builder {
     struct trace_rows captured;      /* struct trace_pending */
     struct trace_rows collectives;   /* of the work, in order of arrival */
     struct trace_rows request_facts; /* struct aorta_trace_collective of the requests */
-    struct trace_rows clocks;        /* struct aorta_device_clock */
     struct trace_rows shapes, inputs, groups, devices, thread_names;
     struct aorta_keys streams, queues, threads, shape_keys, input_keys, step_keys, group_keys;
     struct aorta_keys rank_lists;   /* of groups: the list before and one more rank */

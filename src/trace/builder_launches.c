@@ -1,5 +1,6 @@
 /* What launches and copies mean: captured graphs, records that are missing, collectives of copy engines and of the
  * host, device clocks that are ahead. */
+#include "base/array.h"
 #include "base/interval.h"
 #include "base/sort.h"
 #include "trace/builder_internal.h"
@@ -610,18 +611,11 @@ static bool can_move(const struct aorta_trace_builder *builder, struct aorta_dev
     return true;
 }
 
-static int64_t ahead_of(const struct aorta_trace_builder *builder, int32_t device) {
-    const struct aorta_device_clock *clocks = builder->clocks.items;
-    for (size_t i = 0; i < builder->clocks.count; i++)
-        if (clocks[i].device == device) return clocks[i].ahead_ns;
-    return 0;
-}
-
 /* What the file says of a step's time on all devices moves by what all of them moved. */
 static void move_steps(struct aorta_trace_builder *builder, int64_t least_ns) {
     struct aorta_trace_step *steps = builder->steps.items;
     for (size_t i = 0; i < builder->steps.count; i++) {
-        const int64_t ns = steps[i].of_device ? ahead_of(builder, steps[i].device) : least_ns;
+        const int64_t ns = steps[i].of_device ? aorta_trace_device_ahead(builder->trace, steps[i].device) : least_ns;
         if (steps[i].device_start_ns == INT64_MIN || steps[i].device_end_ns > INT64_MAX / 2 - ns) continue;
         steps[i].device_start_ns += ns;
         steps[i].device_end_ns += ns;
@@ -632,7 +626,7 @@ static void move_work(struct aorta_trace_builder *builder) {
     struct trace_pending *rows = builder->pending.items;
     int64_t least_ns = INT64_MAX;
     for (size_t i = 0; i < builder->pending.count; i++) {
-        const int64_t ahead_ns = ahead_of(builder, rows[i].work.device);
+        const int64_t ahead_ns = aorta_trace_device_ahead(builder->trace, rows[i].work.device);
         rows[i].work.start_ns += ahead_ns;
         rows[i].work.end_ns += ahead_ns;
         if (ahead_ns < least_ns) least_ns = ahead_ns;
@@ -642,19 +636,20 @@ static void move_work(struct aorta_trace_builder *builder) {
 
 void aorta_trace_set_clocks(struct aorta_trace_builder *builder) {
     struct aorta_arena scratch = {0};
-    size_t count, same;
+    struct aorta_trace *trace = builder->trace;
+    size_t count, same, capacity = 0;
     /* Launches that a writer made up do not count, nor do those of our own captured steps and calls that share a
      * number. */
-    if (builder->trace->own || builder->trace->format == AORTA_TRACE_METRICS || builder->trace->repeated) return;
+    if (trace->own || trace->format == AORTA_TRACE_METRICS || trace->repeated) return;
     const struct lead *leads = find_leads(builder, &count, &scratch);
     for (size_t i = 0; !scratch.failed && i < count; i += same) {
         for (same = 1; i + same < count && leads[i + same].device == leads[i].device;) same++;
         const struct aorta_device_clock clock = {leads[i].device, largest_lead(leads + i, same)};
         if (clock.ahead_ns && can_move(builder, clock))
-            aorta_trace_rows_put(builder, &builder->clocks, &clock, sizeof clock);
+            scratch.failed |= !aorta_array_append(&trace->clocks, &capacity, &trace->clock_count, &clock, sizeof clock);
     }
     aorta_arena_end(&scratch, &builder->memory);
-    if (!builder->clocks.count || builder->memory.failed) return;
+    if (!trace->clock_count || builder->memory.failed) return;
     move_work(builder);
     aorta_trace_sort_work(builder);
 }

@@ -102,26 +102,11 @@ static void complete_buffer(void *context, uint32_t stream, uint8_t *bytes, size
 
 /* ---- kinds of records ---- */
 
-static const struct {
-    uint32_t kind;
-    bool needed;
-} kinds[] = {{AORTA_CUPTI_KIND_CONCURRENT_KERNEL, true},
-             {AORTA_CUPTI_KIND_MEMCPY, false},
-             {AORTA_CUPTI_KIND_MEMCPY_PEER, false},
-             {AORTA_CUPTI_KIND_MEMSET, false}};
-enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
-
-static const char *reason_of(uint32_t result) {
-    const char *reason = NULL;
-    bool known = inject.cupti.api.result_string(result, &reason) == AORTA_CUPTI_SUCCESS && reason;
-    return known ? reason : "unknown result";
-}
-
 static bool enable_kind(uint32_t kind, bool needed) {
     uint32_t result = inject.cupti.api.enable(kind);
     if (result == AORTA_CUPTI_SUCCESS) return true;
-    aorta_spool_note(&inject.spool, aorta_clock_day(), "cuptiActivityEnable(%u): %s (%u)", kind, reason_of(result),
-                     result);
+    aorta_spool_note(&inject.spool, aorta_clock_day(), "cuptiActivityEnable(%u): %s (%u)", kind,
+                     aorta_cupti_reason(&inject.cupti.api, result), result);
     if (needed) aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
     return false;
 }
@@ -160,7 +145,7 @@ static void disable_all(void) {
     inject.enabled = false;
     inject.over_ns = aorta_clock_ns();
     inject.over_time = aorta_clock_day();
-    for (int i = KIND_COUNT; i-- > 0;) inject.cupti.api.disable(kinds[i].kind);
+    for (int i = AORTA_CUPTI_KIND_COUNT; i-- > 0;) inject.cupti.api.disable(aorta_cupti_kinds[i]);
     inject.cupti.api.disable(AORTA_CUPTI_KIND_RUNTIME);
     inject.cupti.api.disable(AORTA_CUPTI_KIND_DRIVER);
     inject.cupti.api.disable(AORTA_CUPTI_KIND_MARKER);
@@ -172,8 +157,8 @@ static bool enable_all(void) {
     inject.spool.head.begun_ns = aorta_clock_day();
     inject.arrived_ns = aorta_clock_ns();
     inject.end_ns = inject.duration_ns ? inject.arrived_ns + inject.duration_ns : 0;
-    for (int i = 0; i < KIND_COUNT; i++) {
-        if (enable_kind(kinds[i].kind, kinds[i].needed) || !kinds[i].needed) continue;
+    for (int i = 0; i < AORTA_CUPTI_KIND_COUNT; i++) {
+        if (enable_kind(aorta_cupti_kinds[i], i == 0) || i > 0) continue;
         disable_all();
         return false;
     }
@@ -275,8 +260,8 @@ static bool attach(void) {
     give_each_thread_buffers();
     uint32_t result = inject.cupti.api.register_callbacks(request_buffer, complete_buffer);
     if (result == AORTA_CUPTI_SUCCESS) return enable_all();
-    aorta_spool_note(&inject.spool, aorta_clock_day(), "cuptiActivityRegisterCallbacks: %s (%u)", reason_of(result),
-                     result);
+    aorta_spool_note(&inject.spool, aorta_clock_day(), "cuptiActivityRegisterCallbacks: %s (%u)",
+                     aorta_cupti_reason(&inject.cupti.api, result), result);
     aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
     return false;
 }
