@@ -76,11 +76,12 @@ static const struct {
     [AORTA_REPLAY_HOST_COLLECTIVE] = {AORTA_EDGE_COLLECTIVE, AORTA_EDGE_COLLECTIVE},
 };
 
-/* How long after the end of what it waited for the call returned: its lag, as far as that is explained. */
+/* How long after the end of what it waited for the call returned: its lag, as far as that is explained. A free that
+ * lasts longer gives its memory back. */
 static int64_t return_lag(const struct aorta_replay_call *call, int64_t last_end_ns) {
     if (last_end_ns <= call->start_ns) return AORTA_USUAL_RETURN_NS;
     int64_t lag_ns = call->end_ns - last_end_ns;
-    return lag_ns < AORTA_LAG_RETURN_NS ? lag_ns : AORTA_LAG_RETURN_NS;
+    return lag_ns < AORTA_LAG_RETURN_NS || call->kind == AORTA_REPLAY_FREE ? lag_ns : AORTA_LAG_RETURN_NS;
 }
 
 /* Whether the span ended before the call did. The call cannot have waited for later spans. */
