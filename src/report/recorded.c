@@ -78,6 +78,17 @@ static aorta_status say_cycles(const struct aorta_trace_list *list, const struct
     return status;
 }
 
+/* Their figures would be means of different programs. */
+static aorta_status refuse_separate(const struct aorta_trace_list *list) {
+    const struct aorta_trace *two[2];
+    if (!aorta_trace_find_separate(list, two)) return NULL;
+    return AORTA_ERROR(
+        AORTA_USAGE,
+        "%s and %s were recorded one after the other and name no ranks: these are separate runs; name one "
+        "of them, or compare them: aorta trace compare A B",
+        two[0]->path, two[1]->path);
+}
+
 static aorta_status open_traces(const char *const *paths, size_t count, const struct aorta_trace_options *reading,
                                 const struct aorta_trace_analysis_options *options, const struct aorta_log *log,
                                 struct aorta_recorded *recorded) {
@@ -89,6 +100,7 @@ static aorta_status open_traces(const char *const *paths, size_t count, const st
                   "%zu cycles of a profile schedule, each with steps of its own: the last one is analysed; name the "
                   "files of another for that one, and aorta trace compare A B compares two",
                   cycles);
+    AORTA_TRY(refuse_separate(&recorded->traces));
     AORTA_TRY(aorta_trace_analyze(&recorded->traces, options, &recorded->analysis));
     AORTA_TRY(aorta_recorded_machine_read(paths[0], &recorded->analysis, &recorded->machine));
     if (count != 1) return NULL;

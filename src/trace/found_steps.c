@@ -111,6 +111,34 @@ size_t aorta_trace_take_last_cycle(struct aorta_trace_list *list) {
     return cycles;
 }
 
+/* ---- separate runs ---- */
+
+static bool is_of_a_job(const struct aorta_trace *trace) {
+    if (trace->rank >= 0 || trace->world > 1 || aorta_trace_rank_in_path(trace->path) >= 0) return true;
+    if (trace->collective_count) return true;
+    for (size_t i = 0; i < trace->work_count; i++)
+        if (aorta_trace_is_collective(&trace->work[i])) return true;
+    return false;
+}
+
+bool aorta_trace_find_separate(const struct aorta_trace_list *list, const struct aorta_trace *found[2]) {
+    const struct aorta_trace *former = NULL;
+    int64_t from_ns, to_ns, former_ns[2] = {0};
+    for (size_t i = 0; i < list->count; i++) {
+        const struct aorta_trace *trace = list->items[i];
+        if (is_of_a_job(trace) || !find_extent(trace, &from_ns, &to_ns)) continue;
+        if (former && strcmp(former->path, trace->path) != 0 && (from_ns > former_ns[1] || to_ns < former_ns[0])) {
+            found[0] = former;
+            found[1] = trace;
+            return true;
+        }
+        former = trace;
+        former_ns[0] = from_ns;
+        former_ns[1] = to_ns;
+    }
+    return false;
+}
+
 /* ---- ranks of spools ---- */
 
 static int by_rank(const void *a, const void *b) {

@@ -442,6 +442,41 @@ static void two_runs_stay(void **state) {
     check_left("run/rank0/trace_step2.json", 2, "MI300X", 1, 2);
 }
 
+/* ---- separate runs ---- */
+
+/*  amp   |====|
+ *  fp32           |====|      no rank, no collective: two programs. Ranks would run side by side, or say who they are.
+ */
+static void runs_one_after_the_other_are_separate(void **state) {
+    (void)state;
+    struct aorta_trace_work work[] = {
+        {.start_ns = 0, .end_ns = 1000, .kind = AORTA_TRACE_KERNEL, .collective = AORTA_TRACE_NONE}};
+    struct aorta_trace traces[2];
+    for (int i = 0; i < 2; i++)
+        traces[i] = (struct aorta_trace){.path = i ? "fp32.json" : "amp.json",
+                                         .rank = -1,
+                                         .world = -1,
+                                         .base_ns = i * 5000,
+                                         .work = work,
+                                         .work_count = 1};
+    struct aorta_trace *items[] = {&traces[0], &traces[1]};
+    const struct aorta_trace_list both = {.items = items, .count = 2};
+    const struct aorta_trace *found[2];
+    assert_true(aorta_trace_find_separate(&both, found));
+    assert_ptr_equal(found[0], &traces[0]);
+    assert_ptr_equal(found[1], &traces[1]);
+    traces[1].base_ns = 500; /* at one time */
+    assert_false(aorta_trace_find_separate(&both, found));
+    traces[1].base_ns = INT64_MIN; /* not known */
+    assert_false(aorta_trace_find_separate(&both, found));
+    traces[1].base_ns = 5000;
+    traces[1].path = "run.rank1.json";
+    assert_false(aorta_trace_find_separate(&both, found));
+    traces[1].path = "fp32.json";
+    work[0].class = AORTA_KERNEL_COLLECTIVE;
+    assert_false(aorta_trace_find_separate(&both, found));
+}
+
 int main(void) {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
@@ -462,6 +497,7 @@ int main(void) {
         cmocka_unit_test(the_last_cycle_is_taken),
         cmocka_unit_test(two_runs_stay),
         cmocka_unit_test(cycles_need_no_rank),
+        cmocka_unit_test(runs_one_after_the_other_are_separate),
     };
 #undef IN_FOLDER
     return cmocka_run_group_tests(tests, NULL, NULL);
