@@ -228,51 +228,48 @@ static int on_request(uint64_t thread, uint64_t context, uint32_t kind, int32_t 
     return 0;
 }
 
-static struct aorta_activity_record *add_record(void) {
+static void add_record(const struct aorta_activity_record *record) {
     if (process.count == RECORD_LIMIT ||
-        !aorta_array_fit(&process.records, &process.capacity, process.count + 1, sizeof *process.records)) {
+        !aorta_array_append(&process.records, &process.capacity, &process.count, record, sizeof *record))
         process.dropped++;
-        return NULL;
-    }
-    struct aorta_activity_record *record = &process.records[process.count++];
-    memset(record, 0, sizeof *record);
-    return record;
 }
 
 static void add_dispatch(const struct aorta_rocprofiler_dispatch *dispatch) {
-    struct aorta_activity_record *record = add_record();
-    if (!record) return;
-    record->kind = AORTA_TRACE_KERNEL;
-    record->name = dispatch->kernel < process.kernel_count ? process.kernels[dispatch->kernel] : NULL;
-    record->start_ns = (int64_t)dispatch->start;
-    record->end_ns = (int64_t)dispatch->end;
-    record->stream = (uint32_t)(dispatch->external >> 32);
-    record->device = (uint32_t)dispatch->agent;
-    record->correlation = (uint32_t)dispatch->external;
-    record->shared_bytes = dispatch->group_bytes;
-    record->channel = (uint32_t)dispatch->queue;
-    record->channel_type = 1; /* compute */
+    struct aorta_activity_record record = {
+        .kind = AORTA_TRACE_KERNEL,
+        .name = dispatch->kernel < process.kernel_count ? process.kernels[dispatch->kernel] : NULL,
+        .start_ns = (int64_t)dispatch->start,
+        .end_ns = (int64_t)dispatch->end,
+        .stream = (uint32_t)(dispatch->external >> 32),
+        .device = (uint32_t)dispatch->agent,
+        .correlation = (uint32_t)dispatch->external,
+        .shared_bytes = dispatch->group_bytes,
+        .channel = (uint32_t)dispatch->queue,
+        .channel_type = 1, /* compute */
+    };
     for (int i = 0; i < 3; i++) {
         const uint32_t group = dispatch->workgroup[i];
-        record->block[i] = group;
-        record->grid[i] = group ? dispatch->grid[i] / group + (dispatch->grid[i] % group != 0) : 0;
+        record.block[i] = group;
+        record.grid[i] = group ? dispatch->grid[i] / group + (dispatch->grid[i] % group != 0) : 0;
     }
+    add_record(&record);
 }
 
 static void add_copy(const struct aorta_rocprofiler_copy *copy) {
     static const uint8_t kinds[] = {0, 9, 1, 2, 8}; /* CUPTI's */
     enum { KINDS = sizeof kinds / sizeof kinds[0], DEVICE_TO_HOST = 3 };
-    struct aorta_activity_record *record = add_record();
-    if (!record) return;
-    record->kind = AORTA_TRACE_COPY;
-    record->copy_kind = kinds[copy->operation < KINDS ? copy->operation : 0];
-    record->name = aorta_copy_words(record->copy_kind);
-    record->start_ns = (int64_t)copy->start;
-    record->end_ns = (int64_t)copy->end;
-    record->stream = (uint32_t)(copy->external >> 32);
-    record->device = (uint32_t)(copy->operation == DEVICE_TO_HOST ? copy->source_agent : copy->target_agent);
-    record->correlation = (uint32_t)copy->external;
-    record->bytes = (int64_t)copy->bytes;
+    const uint8_t kind = kinds[copy->operation < KINDS ? copy->operation : 0];
+    add_record(&(struct aorta_activity_record){
+        .kind = AORTA_TRACE_COPY,
+        .copy_kind = kind,
+        .name = aorta_copy_words(kind),
+        .start_ns = (int64_t)copy->start,
+        .end_ns = (int64_t)copy->end,
+        .stream = (uint32_t)(copy->external >> 32),
+        .device = (uint32_t)(copy->operation == DEVICE_TO_HOST ? copy->source_agent : copy->target_agent),
+        .correlation = (uint32_t)copy->external,
+        .bytes = (int64_t)copy->bytes,
+    });
 }
 
 static void on_records(uint64_t context, uint64_t buffer, struct aorta_rocprofiler_header **headers, size_t count,

@@ -103,20 +103,15 @@ void aorta_window_remove(const struct aorta_window *window) {
 
 /* From when to when both calls and kernels of a trace are recorded. */
 static void find_known(const struct aorta_trace *trace, int64_t *from_ns, int64_t *to_ns) {
-    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
-    for (size_t i = 0; i < trace->work_count; i++) {
-        if (trace->work[i].start_ns < first_ns) first_ns = trace->work[i].start_ns;
-        if (trace->work[i].end_ns > last_ns) last_ns = trace->work[i].end_ns;
-    }
-    *from_ns = first_ns;
-    *to_ns = last_ns;
+    int64_t last_ns = INT64_MIN;
+    *from_ns = trace->work_count ? trace->work[0].start_ns : INT64_MAX;
+    *to_ns = INT64_MIN;
+    for (size_t i = 0; i < trace->work_count; i++)
+        if (trace->work[i].end_ns > *to_ns) *to_ns = trace->work[i].end_ns;
     if (!trace->call_count) return;
-    first_ns = INT64_MAX, last_ns = INT64_MIN;
-    for (size_t i = 0; i < trace->call_count; i++) {
-        if (trace->calls[i].start_ns < first_ns) first_ns = trace->calls[i].start_ns;
+    for (size_t i = 0; i < trace->call_count; i++)
         if (trace->calls[i].end_ns > last_ns) last_ns = trace->calls[i].end_ns;
-    }
-    if (first_ns > *from_ns) *from_ns = first_ns;
+    if (trace->calls[0].start_ns > *from_ns) *from_ns = trace->calls[0].start_ns;
     if (last_ns < *to_ns) *to_ns = last_ns;
 }
 

@@ -12,15 +12,6 @@
 
 /* ---- memory ---- */
 
-void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_rows *rows, size_t row_bytes) {
-    if (builder->memory.failed) return NULL;
-    if (!aorta_array_fit(&rows->items, &rows->capacity, rows->count + 1, row_bytes)) {
-        builder->memory.failed = true;
-        return NULL;
-    }
-    return memset((char *)rows->items + rows->count++ * row_bytes, 0, row_bytes);
-}
-
 void aorta_trace_rows_put(struct aorta_trace_builder *builder, struct trace_rows *rows, const void *row,
                           size_t row_bytes) {
     builder->memory.failed =
@@ -179,12 +170,10 @@ uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t
     }
     const int64_t list = number_list(builder, copy, rank_count), names = (int64_t)((uint64_t)name << 32 | description);
     const uint32_t number = aorta_keys_add(&builder->group_keys, names, size, list, &builder->memory);
-    const bool known = number < builder->groups.count;
-    struct aorta_trace_group *group = known ? NULL : aorta_trace_rows_add(builder, &builder->groups, sizeof *group);
-    if (group)
-        *group = (struct aorta_trace_group){name, description, size, copy, copy ? rank_count : 0};
-    else
-        free(copy);
+    const struct aorta_trace_group group = {name, description, size, copy, copy ? rank_count : 0};
+    const size_t before = builder->groups.count;
+    if (number >= before) aorta_trace_rows_put(builder, &builder->groups, &group, sizeof group);
+    if (builder->groups.count == before) free(copy);
     return builder->memory.failed ? AORTA_TRACE_NONE : number;
 }
 
@@ -192,20 +181,19 @@ uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t
 
 void aorta_trace_builder_work(struct aorta_trace_builder *builder, const struct aorta_trace_work *work,
                               int64_t operation, const struct aorta_trace_collective *collective, int64_t offset) {
-    struct trace_pending *row = aorta_trace_rows_add(builder, &builder->pending, sizeof *row);
-    if (!row) return;
-    *row = (struct trace_pending){*work, operation, offset};
-    row->work.call = row->work.shape = row->work.operation = AORTA_TRACE_NONE;
-    row->work.collective = row->work.geometry = AORTA_TRACE_NONE;
-    if (row->work.end_ns < row->work.start_ns) {
+    struct trace_pending row = {*work, operation, offset};
+    row.work.call = row.work.shape = row.work.operation = row.work.collective = row.work.geometry = AORTA_TRACE_NONE;
+    if (row.work.end_ns < row.work.start_ns) {
         aorta_trace_builder_warn(builder, AORTA_REASON_NEGATIVE_DURATION, offset);
-        row->work.end_ns = row->work.start_ns;
+        row.work.end_ns = row.work.start_ns;
     }
-    if (!collective) return;
-    struct aorta_trace_collective facts = *collective;
-    facts.annotation = AORTA_TRACE_NONE;
-    aorta_trace_collective_complete(builder->trace, &facts);
-    row->work.collective = aorta_trace_add_facts(builder, &facts);
+    if (collective) {
+        struct aorta_trace_collective facts = *collective;
+        facts.annotation = AORTA_TRACE_NONE;
+        aorta_trace_collective_complete(builder->trace, &facts);
+        row.work.collective = aorta_trace_add_facts(builder, &facts);
+    }
+    aorta_trace_rows_put(builder, &builder->pending, &row, sizeof row);
 }
 
 struct trace_meaning *aorta_trace_operation_meaning(struct aorta_trace_builder *builder, uint32_t name,

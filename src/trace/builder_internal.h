@@ -92,8 +92,6 @@ struct aorta_trace_builder {
     struct trace_rows maps[TRACE_MAP_COUNT]; /* of a part: uint32_t, the number in the whole by that in the part */
 };
 
-/* Memory for one more row, zeroed; NULL (and failed) when memory is exhausted. */
-void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_rows *rows, size_t row_bytes);
 /* A copy of the row becomes the last one, unless the builder has failed. */
 void aorta_trace_rows_put(struct aorta_trace_builder *builder, struct trace_rows *rows, const void *row,
                           size_t row_bytes);

@@ -136,25 +136,24 @@ static void add_captured(struct aorta_trace_builder *builder, uint32_t number, e
     const struct trace_launch key = {.correlation = call->correlation};
     const struct trace_launch *launch =
         bsearch(&key, builder->launches.items, builder->launches.count, sizeof key, aorta_by_uint64);
-    struct trace_pending *row = aorta_trace_rows_add(builder, &builder->captured, sizeof *row);
-    if (!row) return;
-    row->operation = launch ? launch->operation : -1;
-    row->offset = -1;
-    row->work = (struct aorta_trace_work){.start_ns = call->start_ns,
-                                          .end_ns = call->start_ns,
-                                          .bytes = -1,
-                                          .correlation = call->correlation,
-                                          .name = launch ? launch->kernel : AORTA_TRACE_NONE,
-                                          .stream = AORTA_TRACE_NONE,
-                                          .queue = AORTA_TRACE_NONE,
-                                          .call = number,
-                                          .collective = AORTA_TRACE_NONE,
-                                          .shape = AORTA_TRACE_NONE,
-                                          .operation = AORTA_TRACE_NONE,
-                                          .geometry = AORTA_TRACE_NONE,
-                                          .device = -1,
-                                          .kind = (uint8_t)kind,
-                                          .graph = true};
+    const struct trace_pending row = {.operation = launch ? launch->operation : -1,
+                                      .offset = -1,
+                                      .work = {.start_ns = call->start_ns,
+                                               .end_ns = call->start_ns,
+                                               .bytes = -1,
+                                               .correlation = call->correlation,
+                                               .name = launch ? launch->kernel : AORTA_TRACE_NONE,
+                                               .stream = AORTA_TRACE_NONE,
+                                               .queue = AORTA_TRACE_NONE,
+                                               .call = number,
+                                               .collective = AORTA_TRACE_NONE,
+                                               .shape = AORTA_TRACE_NONE,
+                                               .operation = AORTA_TRACE_NONE,
+                                               .geometry = AORTA_TRACE_NONE,
+                                               .device = -1,
+                                               .kind = (uint8_t)kind,
+                                               .graph = true}};
+    aorta_trace_rows_put(builder, &builder->captured, &row, sizeof row);
 }
 
 /* A nested graph does not show its content. Then the content of the outer graph is not known, and the graph is
@@ -178,11 +177,9 @@ static void add_graph(struct aorta_trace_builder *builder, const struct trace_ca
         if (kinds[calls[i].kind]) add_captured(builder, (uint32_t)i, (enum aorta_trace_kind)(kinds[calls[i].kind] - 1));
     }
     if (nested) builder->captured.count = first;
-    if (builder->memory.failed || builder->captured.count == first) return;
-    struct aorta_captured_graph *graph = aorta_trace_rows_add(builder, &builder->graphs, sizeof *graph);
-    if (graph)
-        *graph = (struct aorta_captured_graph){begin->start_ns, end->end_ns, (uint32_t)first,
+    const struct aorta_captured_graph graph = {begin->start_ns, end->end_ns, (uint32_t)first,
                                                (uint32_t)(builder->captured.count - first)};
+    if (graph.count) aorta_trace_rows_put(builder, &builder->graphs, &graph, sizeof graph);
 }
 
 void aorta_trace_find_captures(struct aorta_trace_builder *builder) {

@@ -90,17 +90,16 @@ void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const st
     if (!known) return;
     const struct trace_meaning meaning = *known;
     const uint32_t inputs = has_inputs ? add_inputs(builder, operation, meaning.keeps_values) : AORTA_TRACE_NONE;
-    struct aorta_trace_operation *run = aorta_trace_rows_add(builder, &builder->runs, sizeof *run);
-    if (!run) return;
-    *run = (struct aorta_trace_operation){.start_ns = frame->start_ns,
-                                          .end_ns = frame->end_ns,
-                                          .thread = frame->thread,
-                                          .name = frame->name,
-                                          .inputs = inputs,
-                                          .sequence = operation->sequence,
-                                          .gradient = operation->gradient,
-                                          .captured = AORTA_TRACE_NONE};
-    if (!meaning.counted || inputs == AORTA_TRACE_NONE) return;
+    const struct aorta_trace_operation run = {.start_ns = frame->start_ns,
+                                              .end_ns = frame->end_ns,
+                                              .thread = frame->thread,
+                                              .name = frame->name,
+                                              .inputs = inputs,
+                                              .sequence = operation->sequence,
+                                              .gradient = operation->gradient,
+                                              .captured = AORTA_TRACE_NONE};
+    aorta_trace_rows_put(builder, &builder->runs, &run, sizeof run);
+    if (!meaning.counted || inputs == AORTA_TRACE_NONE || builder->memory.failed) return;
     const struct aorta_trace_inputs *rows = builder->inputs.items;
     const uint32_t shape = add_shape(builder, frame->name, operation, &rows[inputs], meaning.reads_values);
     if (shape == AORTA_TRACE_NONE) return;
