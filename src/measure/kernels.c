@@ -173,11 +173,6 @@ struct join {
     int stream_of[STREAM_LIMIT]; /* the recorder's number of each of the library's streams */
 };
 
-static int labelled_range(const struct join *join, uint64_t label) {
-    const uint64_t at = label - join->launches->first_label; /* huge where another capture's label is smaller */
-    return at < join->ranges->range_count ? (int)at : NO_RANGE;
-}
-
 /* The innermost of the ranges that the launch was made in, which is the one that began last. */
 static int launched_range(const struct join *join, uint32_t launch) {
     for (size_t i = join->ranges->range_count; launch && i-- > 0;) {
@@ -188,7 +183,8 @@ static int launched_range(const struct join *join, uint32_t launch) {
 }
 
 static int find_range(const struct join *join, const struct aorta_activity_record *record) {
-    if (record->label) return labelled_range(join, record->label);
+    const uint64_t at = record->label - join->launches->first_label; /* huge for a smaller label of another capture */
+    if (record->label) return at < join->ranges->range_count ? (int)at : NO_RANGE;
     return record->graph_node ? NO_RANGE : launched_range(join, record->correlation);
 }
 

@@ -47,12 +47,6 @@ static const struct aorta_profile *profile_of(const struct build *build, size_t 
     return build->rank->steps[step].profile;
 }
 
-static size_t count_ranges(const struct build *build) {
-    size_t count = 0;
-    for (size_t i = 0; i < build->rank->step_count; i++) count += profile_of(build, i)->range_count;
-    return count;
-}
-
 /* Where times count from the step's own start, steps follow each other without a gap. */
 static void place_steps(struct build *build) {
     int64_t next_ns = 0;
@@ -298,9 +292,8 @@ static uint32_t number_shape(struct build *build, const struct aorta_trace_shape
     struct aorta_trace *trace = build->trace;
     const uint32_t number = aorta_texts_add(&build->keys, (const char *)shape, sizeof *shape);
     if (number == UINT32_MAX || number < trace->shape_count) return number;
-    if (!aorta_array_fit(&trace->shapes, capacity, trace->shape_count + 1, sizeof *shape)) return AORTA_TRACE_NONE;
-    trace->shapes[trace->shape_count++] = *shape;
-    return number;
+    const bool added = aorta_array_append(&trace->shapes, capacity, &trace->shape_count, shape, sizeof *shape);
+    return added ? number : AORTA_TRACE_NONE;
 }
 
 /* As other files have them; of a pass they are the batch's. */
@@ -468,7 +461,8 @@ static void add_head(struct build *build) {
 }
 
 static aorta_status fill(struct build *build) {
-    const size_t count = count_ranges(build);
+    size_t count = 0;
+    for (size_t i = 0; i < build->rank->step_count; i++) count += profile_of(build, i)->range_count;
     build->shift_ns = aorta_arena_alloc(&build->arena, build->rank->step_count * sizeof *build->shift_ns);
     build->launches = aorta_arena_raw(&build->arena, count * sizeof *build->launches);
     build->row_of = aorta_arena_alloc(&build->arena, count * sizeof *build->row_of);

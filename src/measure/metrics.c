@@ -204,17 +204,12 @@ struct aorta_metrics_lines {
 
 /* ---- the thread ---- */
 
-/* The kernels of a step. Zero-initialise; free_view. */
+/* The kernels of a step. */
 struct view {
     struct aorta_profile kernels;
     struct aorta_activity_record *records;
     size_t count;
 };
-
-static void free_view(struct view *view) {
-    aorta_profile_free(&view->kernels);
-    free(view->records);
-}
 
 /* The ranges of the line have their times then. */
 static aorta_status make_view(struct aorta_metrics_lines *lines, struct line *line, struct view *view) {
@@ -249,7 +244,8 @@ static aorta_status write_line(struct aorta_metrics_lines *lines, struct line *l
     if (!line->recorded) lines->last_range_ns = line->done_ns; /* its last range would have ended just before */
     aorta_status status = line->recorded ? make_views(lines, line, &view) : NULL;
     if (!status) status = write_views(lines, line, &view);
-    free_view(&view);
+    aorta_profile_free(&view.kernels);
+    free(view.records);
     return status;
 }
 

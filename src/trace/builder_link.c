@@ -278,12 +278,6 @@ static void borrow_facts(struct aorta_trace_builder *builder, const struct aorta
     work->collective = aorta_trace_add_facts(builder, &facts[requests[request].number]);
 }
 
-static void size_by_operation(struct aorta_trace_builder *builder, struct aorta_trace_work *work) {
-    struct aorta_trace_collective facts;
-    if (work->operation != AORTA_TRACE_NONE && aorta_trace_collective_of_operation(builder, work->operation, &facts))
-        work->collective = aorta_trace_add_facts(builder, &facts);
-}
-
 /* "send 0->1", "recv 1<-0": the other rank; -1: none. */
 static int32_t peer_in(const char *name) {
     const char *to = strstr(name, "->"), *from = strstr(name, "<-"), *at = to ? to : from;
@@ -330,8 +324,10 @@ static void classify_work(struct aorta_trace_builder *builder, struct trace_pend
     const struct aorta_trace_call *call = work->call == AORTA_TRACE_NONE ? NULL : &calls[work->call];
     if (work->collective == AORTA_TRACE_NONE && call) borrow_facts(builder, around->requests, work, call);
     if (work->collective == AORTA_TRACE_NONE) {
-        size_by_operation(builder, work);
-        if (work->collective == AORTA_TRACE_NONE)
+        struct aorta_trace_collective own;
+        if (work->operation != AORTA_TRACE_NONE && aorta_trace_collective_of_operation(builder, work->operation, &own))
+            work->collective = aorta_trace_add_facts(builder, &own);
+        else
             aorta_trace_builder_warn(builder, AORTA_REASON_NO_COLLECTIVE, row->offset);
         if (call) name_by_backend(builder, around, work, call);
     }

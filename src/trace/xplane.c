@@ -401,24 +401,19 @@ static aorta_status read_space(struct xplane *x, const struct aorta_trace_option
 
 /* ---- the file ---- */
 
-static aorta_status build(struct xplane *x, const struct aorta_trace_options *options, struct aorta_trace_list *list) {
-    AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_XPLANE, x->path, options, &x->builder));
-    aorta_trace_builder_head(x->builder)->bytes_read = (int64_t)x->length;
-    aorta_status status = read_space(x, options);
-    if (status) {
-        aorta_trace_builder_destroy(x->builder);
-        return status;
-    }
-    return aorta_trace_builder_finish_into(x->builder, list);
-}
-
 static aorta_status read_file(const char *path, const struct aorta_trace_options *options,
                               struct aorta_trace_list *list) {
     struct xplane x = {.path = path};
     char *bytes = NULL;
+    AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_XPLANE, path, options, &x.builder));
     aorta_status status = aorta_source_load(path, &bytes, &x.length);
     x.bytes = bytes;
-    if (!status) status = build(&x, options, list);
+    aorta_trace_builder_head(x.builder)->bytes_read = (int64_t)x.length;
+    if (!status) status = read_space(&x, options);
+    if (status)
+        aorta_trace_builder_destroy(x.builder);
+    else
+        status = aorta_trace_builder_finish_into(x.builder, list);
     free(bytes);
     aorta_arena_free(&x.arena);
     return status;
