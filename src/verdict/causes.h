@@ -24,7 +24,8 @@ struct aorta_cause_row {
     const char *worst[AORTA_TEMPLATES];      /* the worst place */
     const char *means, *how, *gain, *unless; /* of `aorta help CAUSE`: sentences */
     bool by_kind;                            /* there is a finding for each kind of collective */
-    void (*fill)(struct aorta_fill *fill);   /* its facts from the sums of the steps; NULL: only a replay finds it */
+    enum aorta_fact_key cost;                /* the fact that is its cost; NONE: its facts say more */
+    void (*fill)(struct aorta_fill *fill);   /* more facts, from the sums of the steps; NULL: none */
     void (*find)(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding); /* adds the worst place */
 };
 

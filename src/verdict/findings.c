@@ -59,19 +59,9 @@ static void fill_host_launch(struct aorta_fill *fill) {
 
 /* Launched in time and not started: in a graph that is the device's own time between two operations. */
 static void fill_launch_latency(struct aorta_fill *fill) {
-    const double ms = fill->finding->cost_ms;
-    set(fill, AORTA_FACT_IDLE_STARTED, ms);
-    if (2 * per_step_ms(fill, fill->sums->graph_latency_ns) > ms) flag(fill, AORTA_FACT_GRAPH_GAPS);
+    if (2 * per_step_ms(fill, fill->sums->graph_latency_ns) > fill->finding->cost_ms) flag(fill, AORTA_FACT_GRAPH_GAPS);
     if (fill->sums->latency_recurs) flag(fill, AORTA_FACT_RECURS);
     set_where_idle(fill, &fill->sums->latency_before);
-}
-
-static void fill_host_sync(struct aorta_fill *fill) {
-    set(fill, AORTA_FACT_IDLE_SYNCED, fill->finding->cost_ms);
-}
-
-static void fill_data_wait(struct aorta_fill *fill) {
-    set(fill, AORTA_FACT_IDLE_DATA, fill->finding->cost_ms);
 }
 
 static void fill_copy(struct aorta_fill *fill) {
@@ -97,7 +87,6 @@ static void fill_straggler(struct aorta_fill *fill) {
     }
     const bool device = sums->late_device_ns[worst] >= sums->late_host_ns[worst];
     fill->finding->rank = verdict->ranks[worst].rank;
-    set(fill, AORTA_FACT_WAITED, fill->finding->cost_ms);
     set(fill, AORTA_FACT_LATE_SHARE, (double)worst_ns / (double)all);
     flag(fill, device ? AORTA_FACT_LATE_DEVICE : AORTA_FACT_LATE_HOST);
     if (!verdict->common_clock) flag(fill, AORTA_FACT_ALIGNED);
@@ -112,7 +101,6 @@ static void fill_slow_collective(struct aorta_fill *fill) {
 }
 
 static void fill_serialized(struct aorta_fill *fill) {
-    set(fill, AORTA_FACT_SERIALIZED, fill->finding->cost_ms);
     flag(fill, AORTA_FACT_OWN_STREAM);
 }
 
@@ -121,14 +109,12 @@ static void fill_exposed(struct aorta_fill *fill) {
     static const double ALL = 0.95;
     const struct aorta_tally *where = &fill->sums->exposed_where[fill->finding->collective];
     const int row = largest_row(where);
-    set(fill, AORTA_FACT_EXPOSED, fill->finding->cost_ms);
     if (where->count > 1 && per_step_ms(fill, where->rows[row].ns) < ALL * fill->finding->cost_ms)
         set_largest(fill, AORTA_FACT_EXPOSED_UNIT, where);
 }
 
 static void fill_contention(struct aorta_fill *fill) {
     const struct aorta_slowdown *slowdown = &fill->verdict->slowdown;
-    set(fill, AORTA_FACT_LOST, fill->finding->cost_ms);
     set(fill, AORTA_FACT_SLOWER, slowdown->ratio - 1);
     if (slowdown->by_grid) flag(fill, AORTA_FACT_BY_GRID);
     set(fill, AORTA_FACT_SAMPLES_BESIDE, (double)slowdown->samples_beside);
@@ -136,7 +122,6 @@ static void fill_contention(struct aorta_fill *fill) {
 }
 
 static void fill_compute(struct aorta_fill *fill) {
-    set(fill, AORTA_FACT_COMPUTE, fill->finding->cost_ms);
     flag(fill, AORTA_FACT_LAUNCHES_COST); /* a replay may say otherwise (gains.c) */
     if (fill->verdict->coarse)
         flag(fill, AORTA_FACT_COARSE);
@@ -170,27 +155,22 @@ static struct aorta_finding weigh(const struct aorta_verdict *verdict, enum aort
     return finding;
 }
 
-static int finding_order(const void *left, const void *right) {
-    const struct aorta_finding *a = left, *b = right;
-    return (a->cost_ms < b->cost_ms) - (a->cost_ms > b->cost_ms);
-}
-
 void aorta_verdict_make_findings(struct aorta_verdict *verdict, const struct aorta_evidence_sums *sums) {
     verdict->findings = aorta_arena_alloc(verdict->arena, (size_t)AORTA_CAUSE_COUNT * AORTA_COLLECTIVE_COUNT *
                                                               sizeof *verdict->findings);
     if (!verdict->findings) return;
     for (int cause = 0; cause < AORTA_CAUSE_COUNT; cause++) {
-        int kinds = aorta_cause_has_kind((enum aorta_cause)cause) ? AORTA_COLLECTIVE_COUNT : 1;
-        for (int kind = 0; kind < kinds; kind++) {
+        const struct aorta_cause_row *row = aorta_cause_row((enum aorta_cause)cause);
+        for (int kind = 0; kind < (row->by_kind ? AORTA_COLLECTIVE_COUNT : 1); kind++) {
             struct aorta_finding *finding = &verdict->findings[verdict->finding_count];
             *finding = weigh(verdict, (enum aorta_cause)cause, kind);
             if (finding->cost_ms <= 0) continue;
             verdict->finding_count++;
-            if (aorta_cause_row(finding->cause)->fill)
-                aorta_cause_row(finding->cause)->fill(&(struct aorta_fill){verdict, sums, finding});
+            if (row->cost) aorta_facts_set(&finding->facts, row->cost, finding->cost_ms);
+            if (row->fill) row->fill(&(struct aorta_fill){verdict, sums, finding});
         }
     }
-    qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings, finding_order);
+    aorta_findings_order(verdict->findings, verdict->finding_count);
 }
 
 /* ---- the worst place of each cause in a recording ---- */
@@ -293,19 +273,20 @@ static bool is_of_memory(const struct aorta_trace_rank *rank, const struct aorta
 static void find_caller(const struct aorta_trace_rank *rank, struct aorta_finding *finding) {
     static const double MOST = 0.5;
     char name[NAME_SIZE];
+    const struct aorta_trace_sync_row *row = NULL; /* the first */
     const bool known = aorta_verdict_find_awaited(rank, &finding->facts);
     for (size_t i = 0; i < rank->sync_count; i++) {
-        const struct aorta_trace_sync_row *row = &rank->syncs[i];
-        const bool placed = row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
-        if ((!placed && row->range == AORTA_TRACE_NONE) || is_of_memory(rank, row)) continue;
-        set_caller(rank, row, aorta_trace_sync_name(rank->trace, row, name, sizeof name), finding);
+        const struct aorta_trace_sync_row *one = &rank->syncs[i];
+        const bool placed = one->operation != AORTA_TRACE_NONE || one->function != AORTA_TRACE_NONE;
+        if (is_of_memory(rank, one)) continue;
+        if (!row) row = one;
+        if (!placed && one->range == AORTA_TRACE_NONE) continue;
+        set_caller(rank, one, aorta_trace_sync_name(rank->trace, one, name, sizeof name), finding);
         if (!known && (strstr(name, "aten::nonzero") || strstr(name, "aten::masked_select")))
             aorta_facts_flag(&finding->facts, AORTA_FACT_SELECTS);
         return;
     }
-    const struct aorta_trace_sync_row *row = rank->syncs, *end = row + rank->sync_count;
-    while (row < end && is_of_memory(rank, row)) row++;
-    if (row == end) return;
+    if (!row) return;
     set_caller(rank, row, aorta_trace_text(rank->trace, row->name), finding);
     if (known || share_of_reads(rank->trace, row->name, false, finding->facts.arena) <= MOST) return;
     const bool values = share_of_reads(rank->trace, row->name, true, finding->facts.arena) > MOST;

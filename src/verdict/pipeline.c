@@ -224,7 +224,6 @@ double aorta_verdict_find_bubble(const struct aorta_rank_step *items, size_t cou
 void aorta_fill_bubble(struct aorta_fill *fill) {
     struct aorta_facts *facts = &fill->finding->facts;
     const double bubble_ms = fill->finding->cost_ms;
-    aorta_facts_set(facts, AORTA_FACT_BUBBLE, bubble_ms);
     aorta_facts_set(facts, AORTA_FACT_STAGE_COUNT, (double)fill->verdict->rank_count);
     aorta_facts_set(facts, AORTA_FACT_MICRO_BATCHES, fill->sums->micro_batches);
     if (fill->verdict->model_parts > 1) aorta_facts_set(facts, AORTA_FACT_MODEL_PARTS, fill->verdict->model_parts);

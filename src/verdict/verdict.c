@@ -47,18 +47,14 @@ static int iteration_order(const void *left, const void *right) {
     return (a->iteration.step > b->iteration.step) - (a->iteration.step < b->iteration.step);
 }
 
-static size_t same_rank(const struct aorta_rank_step *items, size_t count) {
-    size_t same = 1;
-    while (same < count && items[same].iteration.rank == items[0].iteration.rank) same++;
-    return same;
-}
-
-/* Collects the windows that count as iterations. */
+/* Collects the windows that count as iterations, and the ranks that have any. */
 static aorta_status collect_iterations(const struct aorta_trace_analysis *analysis, struct work *work,
                                        struct aorta_verdict *verdict) {
-    size_t limit = 1, fewest = SIZE_MAX;
+    size_t limit = 1;
     for (size_t i = 0; i < analysis->rank_count; i++) limit += analysis->ranks[i].window_count;
     work->items = aorta_arena_alloc(&work->memory, limit * sizeof *work->items);
+    verdict->ranks = aorta_arena_alloc(verdict->arena, (analysis->rank_count + 1) * sizeof *verdict->ranks);
+    work->memory.failed |= verdict->arena->failed;
     AORTA_TRY(aorta_arena_check(&work->memory, "the iterations"));
     for (size_t i = 0; i < analysis->rank_count; i++)
         for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
@@ -66,11 +62,14 @@ static aorta_status collect_iterations(const struct aorta_trace_analysis *analys
                 work->items[work->count++].iteration = aorta_iteration_of(analysis, i, j);
     if (!work->count) return AORTA_ERROR(AORTA_USAGE, "no iteration is left to analyse: none holds any work");
     qsort(work->items, work->count, sizeof *work->items, iteration_order);
-    for (size_t i = 0, same; i < work->count; i += same, verdict->rank_count++) {
-        same = same_rank(work->items + i, work->count - i);
-        if (same < fewest) fewest = same;
+    for (size_t i = 0; i < work->count; i++) {
+        const int rank = work->items[i].iteration.rank;
+        if (!i || work->items[i - 1].iteration.rank != rank) verdict->ranks[verdict->rank_count++].rank = rank;
+        verdict->ranks[verdict->rank_count - 1].iterations++;
     }
-    verdict->iterations = fewest;
+    verdict->iterations = verdict->ranks[0].iterations;
+    for (size_t i = 1; i < verdict->rank_count; i++)
+        if (verdict->ranks[i].iterations < verdict->iterations) verdict->iterations = verdict->ranks[i].iterations;
     return NULL;
 }
 
@@ -79,10 +78,8 @@ static aorta_status collect_items(const struct aorta_trace_analysis *analysis, s
     AORTA_TRY(collect_iterations(analysis, work, verdict));
     for (size_t i = 0; i < work->count; i++)
         work->items[i] = aorta_rank_step_make(&work->items[i].iteration, &work->memory);
-    verdict->ranks = aorta_arena_alloc(verdict->arena, (verdict->rank_count + 1) * sizeof *verdict->ranks);
     work->sums.late_device_ns = aorta_arena_alloc(&work->memory, (verdict->rank_count + 1) * sizeof(int64_t));
     work->sums.late_host_ns = aorta_arena_alloc(&work->memory, (verdict->rank_count + 1) * sizeof(int64_t));
-    work->memory.failed |= verdict->arena->failed;
     return aorta_arena_check(&work->memory, "the ranks");
 }
 
@@ -193,7 +190,6 @@ static void split_iteration(const struct aorta_rank_step *item, struct work *wor
     const struct aorta_overlap *overlap = &item->iteration.profile->overlap;
     const struct aorta_idle *idle = &overlap->idle;
     const int64_t contention = aorta_shapes_contention(&work->shapes, item, &work->memory);
-    costs->iterations++;
     costs->step_ns += overlap->lead_ns + overlap->span_ns;
     const struct aorta_idle *pages = &overlap->page_reads;
     for (int i = 0; i < AORTA_IDLE_CAUSE_COUNT; i++)
@@ -222,16 +218,11 @@ static void count_rare_slowness_as_exposed(struct aorta_rank_costs *costs) {
 /* ---- the whole run ---- */
 
 static void split_ranks(struct work *work, struct aorta_verdict *verdict) {
-    for (size_t i = 0, rank = 0; i < work->count; rank++) { /* first, so that late ranks can be looked up */
-        verdict->ranks[rank].rank = work->items[i].iteration.rank;
-        i += same_rank(work->items + i, work->count - i);
+    for (size_t i = 0; i < work->count; i++) {
+        const size_t rank = rank_index(verdict, work->items[i].iteration.rank);
+        split_iteration(&work->items[i], work, verdict, &verdict->ranks[rank]);
     }
-    for (size_t i = 0, rank = 0; i < work->count; rank++) {
-        size_t same = same_rank(work->items + i, work->count - i);
-        for (size_t j = i; j < i + same; j++) split_iteration(&work->items[j], work, verdict, &verdict->ranks[rank]);
-        count_rare_slowness_as_exposed(&verdict->ranks[rank]);
-        i += same;
-    }
+    for (size_t i = 0; i < verdict->rank_count; i++) count_rare_slowness_as_exposed(&verdict->ranks[i]);
 }
 
 static double mean_ms(int64_t sum_ns, int64_t count) {
