@@ -705,8 +705,6 @@ void aorta_verdict_environment(struct aorta_verdict *verdict, const struct aorta
         struct aorta_finding *finding = aorta_verdict_find(verdict, words[i].cause);
         if (!value || !finding || (words[i].value && strcmp(value, words[i].value) != 0)) continue;
         snprintf(setting, sizeof setting, "%s=%s", words[i].variable, value);
-        struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_ENVIRONMENT, 1);
-        fact->text = words[i].text;
-        fact->place.name = aorta_facts_text(&finding->facts, setting);
+        aorta_facts_set_named(&finding->facts, AORTA_FACT_ENVIRONMENT, 1, setting)->text = words[i].text;
     }
 }

@@ -24,6 +24,13 @@ struct aorta_fact *aorta_facts_set(struct aorta_facts *facts, enum aorta_fact_ke
     return fact;
 }
 
+struct aorta_fact *aorta_facts_set_named(struct aorta_facts *facts, enum aorta_fact_key key, double value,
+                                         const char *name) {
+    struct aorta_fact *fact = aorta_facts_set(facts, key, value);
+    fact->place.name = aorta_facts_text(facts, name);
+    return fact;
+}
+
 void aorta_facts_flag(struct aorta_facts *facts, enum aorta_fact_key key) {
     (void)aorta_facts_set(facts, key, 1);
 }

@@ -56,6 +56,9 @@ struct aorta_facts {
 
 /* The fact with this key, added or replaced, with an empty place. Never NULL. */
 struct aorta_fact *aorta_facts_set(struct aorta_facts *facts, enum aorta_fact_key key, double value);
+/* The same with a name, of which it keeps a copy. */
+struct aorta_fact *aorta_facts_set_named(struct aorta_facts *facts, enum aorta_fact_key key, double value,
+                                         const char *name);
 void aorta_facts_flag(struct aorta_facts *facts, enum aorta_fact_key key);
 /* A copy of the text in the facts' arena. NULL stays NULL. */
 const char *aorta_facts_text(struct aorta_facts *facts, const char *text);

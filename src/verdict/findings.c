@@ -16,8 +16,8 @@ static double per_step_ms(const struct aorta_fill *fill, int64_t ns) {
     return (double)ns / 1e6 / (double)fill->sums->rank_iterations;
 }
 
-static struct aorta_fact *set(struct aorta_fill *fill, enum aorta_fact_key key, double value) {
-    return aorta_facts_set(&fill->finding->facts, key, value);
+static void set(struct aorta_fill *fill, enum aorta_fact_key key, double value) {
+    aorta_facts_set(&fill->finding->facts, key, value);
 }
 
 static void flag(struct aorta_fill *fill, enum aorta_fact_key key) {
@@ -35,8 +35,7 @@ static int largest_row(const struct aorta_tally *tally) {
 static void set_largest(struct aorta_fill *fill, enum aorta_fact_key key, const struct aorta_tally *tally) {
     const int row = largest_row(tally);
     if (row < 0) return;
-    struct aorta_fact *fact = set(fill, key, per_step_ms(fill, tally->rows[row].ns));
-    fact->place.name = aorta_facts_text(&fill->finding->facts, tally->rows[row].name);
+    aorta_facts_set_named(&fill->finding->facts, key, per_step_ms(fill, tally->rows[row].ns), tally->rows[row].name);
 }
 
 /* A recording has its longest gap instead (find_gap). */
@@ -73,20 +72,19 @@ static void fill_copy(struct aorta_fill *fill) {
 }
 
 static void fill_straggler(struct aorta_fill *fill) {
-    const struct aorta_evidence_sums *sums = fill->sums;
     const struct aorta_verdict *verdict = fill->verdict;
-    size_t worst = 0;
+    const struct aorta_rank_costs *worst = verdict->ranks;
     int64_t all = 0, worst_ns = 0;
-    for (size_t i = 0; i < verdict->rank_count; i++) {
-        const int64_t caused = sums->late_device_ns[i] + sums->late_host_ns[i];
+    for (const struct aorta_rank_costs *one = verdict->ranks; one < verdict->ranks + verdict->rank_count; one++) {
+        const int64_t caused = one->late_device_ns + one->late_host_ns;
         all += caused;
         if (caused > worst_ns) {
-            worst = i;
+            worst = one;
             worst_ns = caused;
         }
     }
-    const bool device = sums->late_device_ns[worst] >= sums->late_host_ns[worst];
-    fill->finding->rank = verdict->ranks[worst].rank;
+    const bool device = worst->late_device_ns >= worst->late_host_ns;
+    fill->finding->rank = worst->rank;
     set(fill, AORTA_FACT_LATE_SHARE, (double)worst_ns / (double)all);
     flag(fill, device ? AORTA_FACT_LATE_DEVICE : AORTA_FACT_LATE_HOST);
     if (!verdict->common_clock) flag(fill, AORTA_FACT_ALIGNED);
@@ -177,25 +175,6 @@ void aorta_verdict_make_findings(struct aorta_verdict *verdict, const struct aor
 
 enum { NAME_SIZE = 512 };
 
-/* A fact about something that happened on a rank in a step. */
-static struct aorta_fact *set_at(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                                 int64_t step, struct aorta_finding *finding, enum aorta_fact_key key, double value) {
-    struct aorta_fact *fact = aorta_facts_set(&finding->facts, key, value);
-    if (analysis->rank_count > 1) fact->place.rank = rank->rank;
-    fact->place.step = step;
-    return fact;
-}
-
-/* A fact about a piece of work, which it names. */
-static struct aorta_fact *set_at_work(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                                      int64_t step, const struct aorta_trace_work *work, struct aorta_finding *finding,
-                                      enum aorta_fact_key key, double value) {
-    struct aorta_fact *fact = set_at(analysis, rank, step, finding, key, value);
-    fact->place.name = aorta_facts_text(&finding->facts, aorta_trace_text(rank->trace, work->name));
-    if (work->stream != AORTA_TRACE_NONE) fact->place.stream = rank->trace->streams[work->stream].id;
-    return fact;
-}
-
 struct place {
     const struct aorta_trace_rank *rank;
     int64_t step, ns;
@@ -203,6 +182,26 @@ struct place {
     const struct aorta_trace_gap *gap; /* idle causes */
     bool activations;                  /* collectives */
 };
+
+/* A fact about something that happened on a rank in a step. */
+static struct aorta_fact *set_at(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                                 int64_t step, struct aorta_finding *finding, enum aorta_fact_key key, int64_t ns,
+                                 const char *name) {
+    struct aorta_fact *fact = aorta_facts_set_named(&finding->facts, key, (double)ns / 1e6, name);
+    if (analysis->rank_count > 1) fact->place.rank = rank->rank;
+    fact->place.step = step;
+    return fact;
+}
+
+static struct aorta_fact *set_worst(const struct aorta_trace_analysis *analysis, const struct place *worst,
+                                    struct aorta_finding *finding, enum aorta_fact_key key) {
+    const struct aorta_trace *trace = worst->rank->trace;
+    const struct aorta_trace_work *work = &worst->rank->work[worst->work];
+    struct aorta_fact *fact =
+        set_at(analysis, worst->rank, worst->step, finding, key, worst->ns, aorta_trace_text(trace, work->name));
+    if (work->stream != AORTA_TRACE_NONE) fact->place.stream = trace->streams[work->stream].id;
+    return fact;
+}
 
 static int64_t gap_part(const struct aorta_trace_gap *gap, enum aorta_cause cause) {
     int64_t ns = 0;
@@ -255,8 +254,7 @@ static double share_of_reads(const struct aorta_trace *trace, uint32_t name, boo
 static void set_caller(const struct aorta_trace_rank *rank, const struct aorta_trace_sync_row *row, const char *name,
                        struct aorta_finding *finding) {
     const double calls = (double)row->times.count / (double)rank->steps;
-    struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_CALLER, calls);
-    fact->place.name = aorta_facts_text(&finding->facts, name);
+    aorta_facts_set_named(&finding->facts, AORTA_FACT_CALLER, calls, name);
     const char *within =
         aorta_trace_text(rank->trace, row->operation == AORTA_TRACE_NONE ? row->range : row->operation);
     /* Only the search for the fastest algorithm times convolutions with events. */
@@ -297,8 +295,7 @@ static void find_gap(const struct aorta_trace_analysis *analysis, struct aorta_f
     const struct place worst = longest_gap(analysis, finding->cause);
     if (!worst.rank) return;
     const struct aorta_trace *trace = worst.rank->trace;
-    struct aorta_fact *fact = set_at_work(analysis, worst.rank, worst.step, &worst.rank->work[worst.work], finding,
-                                          AORTA_FACT_GAP, (double)worst.ns / 1e6);
+    struct aorta_fact *fact = set_worst(analysis, &worst, finding, AORTA_FACT_GAP);
     if (worst.gap->annotation != AORTA_TRACE_NONE)
         fact->place.host =
             aorta_facts_text(&finding->facts, aorta_trace_text(trace, trace->annotations[worst.gap->annotation].name));
@@ -350,8 +347,7 @@ static void find_exposed(const struct aorta_trace_analysis *analysis, struct aor
                 look_for_exposed(analysis, &analysis->ranks[i], &analysis->ranks[i].windows[j], finding->collective,
                                  &worst);
     if (!worst.rank) return;
-    (void)set_at_work(analysis, worst.rank, worst.step, &worst.rank->work[worst.work], finding,
-                      AORTA_FACT_EXPOSED_WORST, (double)worst.ns / 1e6);
+    (void)set_worst(analysis, &worst, finding, AORTA_FACT_EXPOSED_WORST);
     for (size_t i = 0; i < worst.rank->collective_count; i++) {
         const struct aorta_trace_collective_row *row = &worst.rank->collectives[i];
         if (row->kind == finding->collective && row->busbw_gbps > 0) {
@@ -376,9 +372,8 @@ static void find_straggler(const struct aorta_trace_analysis *analysis, struct a
         if (!worst || shared->skew_ns > worst->skew_ns) worst = shared;
     }
     if (!worst) return;
-    struct aorta_fact *fact = set_at(analysis, &analysis->ranks[worst->last_rank], worst->step, finding,
-                                     AORTA_FACT_SKEW, (double)worst->skew_ns / 1e6);
-    fact->place.name = aorta_collective_words(worst->kind, analysis->sends);
+    (void)set_at(analysis, &analysis->ranks[worst->last_rank], worst->step, finding, AORTA_FACT_SKEW, worst->skew_ns,
+                 aorta_collective_words(worst->kind, analysis->sends));
 }
 
 /* The time of a name in the steps that count. */
@@ -440,9 +435,9 @@ static void find_largest(const struct aorta_trace_analysis *analysis, struct aor
     }
     for (int i = 0; i < LARGEST && largest[i].rank; i++) {
         const double steps = (double)largest[i].rank->steps;
-        struct aorta_fact *fact = aorta_facts_set(&finding->facts, keys[i], (double)largest[i].ns / 1e6 / steps);
-        fact->place.name = aorta_facts_text(&finding->facts, aorta_trace_text(largest[i].rank->trace, largest[i].name));
-        fact->place.count = (double)largest[i].count / steps;
+        const char *name = aorta_trace_text(largest[i].rank->trace, largest[i].name);
+        aorta_facts_set_named(&finding->facts, keys[i], (double)largest[i].ns / 1e6 / steps, name)->place.count =
+            (double)largest[i].count / steps;
     }
     const struct aorta_fact *first = aorta_facts_find(&finding->facts, AORTA_FACT_KERNEL);
     if (!first || !first->place.name) return;
@@ -477,8 +472,8 @@ static void find_slowest_gemm(const struct aorta_trace_analysis *analysis, struc
         }
     }
     if (!worst) return;
-    struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_GEMM_SLOWER, worst->slowdown - 1);
-    fact->place.name = aorta_facts_text(&finding->facts, aorta_trace_text(where->trace, worst->name));
+    aorta_facts_set_named(&finding->facts, AORTA_FACT_GEMM_SLOWER, worst->slowdown - 1,
+                          aorta_trace_text(where->trace, worst->name));
 }
 
 /* Whether graphs are captured, and hardly any is run. */

@@ -170,7 +170,7 @@ static void sum_copied(const struct gains *gains, double copied[AORTA_COPIED_COU
         add_copied(gains->analysis, &gains->analysis->ranks[i], copied);
 }
 
-/* Whether about as much is copied to the host as to the device: as gradients and parameters of an optimizer there. */
+/* As gradients and parameters of an optimizer there. */
 bool aorta_verdict_is_offloaded(const struct gains *gains) {
     double copied[AORTA_COPIED_COUNT] = {0};
     sum_copied(gains, copied);
@@ -178,7 +178,6 @@ bool aorta_verdict_is_offloaded(const struct gains *gains) {
            copied[AORTA_COPIED_TO_HOST] > 0.25 * copied[AORTA_COPIED_TO_DEVICE];
 }
 
-/* In less than half of the steps, while much is copied to the host: as where a checkpoint is written. */
 bool aorta_verdict_saves(const struct gains *gains, const struct aorta_origin *origin) {
     double copied[AORTA_COPIED_COUNT] = {0};
     if (gains->verdict->whole || 2 * origin->times >= aorta_gains_steps(gains)) return false;
@@ -467,9 +466,9 @@ static void add_few_blocks(struct gains *gains) {
     aorta_facts_set(&finding->facts, AORTA_FACT_FEW_BLOCKS, narrow.summed_ns / steps);
     aorta_facts_set(&finding->facts, AORTA_FACT_MULTIPROCESSORS, narrow.multiprocessors);
     aorta_facts_set(&finding->facts, AORTA_FACT_BLOCKS, narrow.longest->blocks);
-    struct aorta_fact *longest = aorta_facts_set(&finding->facts, AORTA_FACT_LEAST_BLOCKS,
-                                                 (double)(narrow.longest->end_ns - narrow.longest->start_ns) / 1e6);
-    longest->place.name = aorta_facts_text(&finding->facts, aorta_trace_text(narrow.rank->trace, narrow.longest->name));
+    aorta_facts_set_named(&finding->facts, AORTA_FACT_LEAST_BLOCKS,
+                          (double)(narrow.longest->end_ns - narrow.longest->start_ns) / 1e6,
+                          aorta_trace_text(narrow.rank->trace, narrow.longest->name));
 }
 
 /* Data that the host reads, uses and brings back could stay on the device: the copies and the host's work between them

@@ -144,18 +144,11 @@ void aorta_verdict_host_collectives(const struct aorta_trace *trace, struct aort
     aorta_intervals_end(&alone, verdict->arena);
 }
 
-static struct aorta_fact *set_named(struct aorta_finding *finding, enum aorta_fact_key key, double value,
-                                    const char *name) {
-    struct aorta_fact *fact = aorta_facts_set(&finding->facts, key, value);
-    fact->place.name = aorta_facts_text(&finding->facts, name);
-    return fact;
-}
-
 static void add_host_collectives(const struct gains *gains, struct aorta_finding *finding) {
     double ran_ms, exposed_ms;
     const char *name = "";
     sum_host_collectives(gains->analysis, &ran_ms, &exposed_ms, &name, gains->verdict->arena);
-    (void)set_named(finding, AORTA_FACT_HOST_COMM, ran_ms, name);
+    (void)aorta_facts_set_named(&finding->facts, AORTA_FACT_HOST_COMM, ran_ms, name);
     (void)aorta_facts_set(&finding->facts, AORTA_FACT_HOST_EXPOSED, exposed_ms);
 }
 
@@ -290,7 +283,8 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
                       const char *where) {
     const struct pause pause = {aorta_trace_graph_trace(gains->built, origin->point),
                                 aorta_trace_graph_call(gains->built, origin->point), origin->largest_ns};
-    struct aorta_fact *fact = set_named(finding, AORTA_FACT_PAUSE, (double)origin->largest_ns / 1e6, where);
+    struct aorta_fact *fact =
+        aorta_facts_set_named(&finding->facts, AORTA_FACT_PAUSE, (double)origin->largest_ns / 1e6, where);
     fact->place.rank = finding->rank;
     if (is_within_one_call(gains, origin)) {
         fact->place.host = aorta_facts_text(&finding->facts, aorta_trace_text(pause.trace, pause.call->name));
@@ -340,7 +334,8 @@ static void add_wait(const struct gains *gains, struct aorta_finding *finding, c
     const bool waits = aorta_trace_graph_work(gains->built, origin->from) != NULL; /* for the device */
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
     const bool unseen = waits && call && call->kind != AORTA_CALL_SYNC && begins_call(gains->graph, origin->point);
-    if (gains->analysis->measured || unseen) (void)set_named(finding, AORTA_FACT_WAIT_BEFORE, 1, where);
+    if (gains->analysis->measured || unseen)
+        (void)aorta_facts_set_named(&finding->facts, AORTA_FACT_WAIT_BEFORE, 1, where);
 }
 
 /* The call that the wait is part of: it ends there, or what the call copies begins. NULL: the call follows the wait. */
@@ -357,7 +352,8 @@ static void add_copy_wait(const struct gains *gains, struct aorta_finding *findi
                           const char *where) {
     const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
     const struct aorta_trace_call *call = call_of_wait(gains, origin);
-    struct aorta_fact *wait = set_named(finding, AORTA_FACT_COPY_WAIT, (double)origin->largest_ns / 1e6, where);
+    struct aorta_fact *wait =
+        aorta_facts_set_named(&finding->facts, AORTA_FACT_COPY_WAIT, (double)origin->largest_ns / 1e6, where);
     if (call) wait->place.host = aorta_facts_text(&finding->facts, aorta_trace_text(trace, call->name));
 }
 
@@ -378,7 +374,7 @@ static void add_more_runs(const struct gains *gains, struct aorta_finding *findi
     if (common_ns >= MOST * more_ns && !aorta_facts_has(&finding->facts, AORTA_FACT_UNEQUAL_WORK))
         finding->gain_range_ms[0] =
             fmin(finding->gain_range_ms[0], finding->gain_ms * (1 - 1 / (double)gains->verdict->rank_count));
-    set_named(finding, AORTA_FACT_MORE_RUNS, more_ns / 1e6, largest->name)->place.count =
+    aorta_facts_set_named(&finding->facts, AORTA_FACT_MORE_RUNS, more_ns / 1e6, largest->name)->place.count =
         largest->count - largest->others_count;
 }
 
@@ -403,10 +399,10 @@ void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *fin
     case AORTA_CAUSE_ALLOCATION:
         (void)aorta_facts_set(&finding->facts, AORTA_FACT_ALLOCATING,
                               (double)origin->total_ns / 1e6 / aorta_gains_steps(gains));
-        (void)set_named(finding, AORTA_FACT_ALLOCATION, largest_ms, where);
+        (void)aorta_facts_set_named(&finding->facts, AORTA_FACT_ALLOCATION, largest_ms, where);
         break;
     case AORTA_CAUSE_STRAGGLER:
-        (void)set_named(finding, AORTA_FACT_LONGER, largest_ms, where);
+        (void)aorta_facts_set_named(&finding->facts, AORTA_FACT_LONGER, largest_ms, where);
         add_more_runs(gains, finding);
         break;
     default:

@@ -203,8 +203,8 @@ static void add_touched(const struct aorta_remedies *rank, enum aorta_remedy rem
     set(finding, AORTA_FACT_OPERATIONS, row->operations);
     set(finding, AORTA_FACT_TOUCHED, row->touched_ns / 1e6);
     set(finding, AORTA_FACT_KERNELS, rank->kernels_ns / 1e6);
-    struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_OPERATION, row->largest.ns / 1e6);
-    fact->place.name = aorta_facts_text(&finding->facts, row->largest.name);
+    struct aorta_fact *fact =
+        aorta_facts_set_named(&finding->facts, AORTA_FACT_OPERATION, row->largest.ns / 1e6, row->largest.name);
     fact->place.shape = aorta_facts_text(&finding->facts, row->largest.dims);
     fact->place.count = row->largest.runs;
     if (row->memory_bytes > 0) set(finding, AORTA_FACT_MEMORY, row->memory_bytes / 1073741824.0);

@@ -58,16 +58,6 @@ static bool is_copy(const struct leaf *leaf) {
            target_of(leaf)->tensor && source_of(leaf)->tensor;
 }
 
-/* The copy changes neither type nor layout: what it writes is wanted as it is. */
-static bool is_plain_copy(const struct leaf *leaf) {
-    if (!is_copy(leaf)) return false;
-    const struct aorta_input *from = source_of(leaf), *to = target_of(leaf);
-    if (from->bytes != to->bytes || from->arithmetic != to->arithmetic) return false;
-    for (int i = 0; i < from->rank && from->strided && to->strided; i++)
-        if (from->stride[i] != to->stride[i]) return false;
-    return from->rank == to->rank;
-}
-
 bool aorta_remedy_turns(const struct leaf *leaf) {
     if (!is_copy(leaf)) return false;
     const struct aorta_input *from = source_of(leaf), *to = target_of(leaf);
@@ -75,6 +65,13 @@ bool aorta_remedy_turns(const struct leaf *leaf) {
     for (int i = 0; i < from->rank; i++)
         if (from->size[i] > 1 && from->stride[i] != to->stride[i]) return true;
     return false;
+}
+
+/* The copy changes neither type nor layout: what it writes is wanted as it is. */
+static bool is_plain_copy(const struct leaf *leaf) {
+    if (!is_copy(leaf) || aorta_remedy_turns(leaf)) return false;
+    const struct aorta_input *from = source_of(leaf), *to = target_of(leaf);
+    return from->bytes == to->bytes && from->arithmetic == to->arithmetic && from->rank == to->rank;
 }
 
 static bool may_undo(const struct remedy_model *model, size_t number) {

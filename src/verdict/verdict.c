@@ -48,8 +48,8 @@ static int iteration_order(const void *left, const void *right) {
 }
 
 /* Collects the windows that count as iterations, and the ranks that have any. */
-static aorta_status collect_iterations(const struct aorta_trace_analysis *analysis, struct work *work,
-                                       struct aorta_verdict *verdict) {
+static aorta_status collect_items(const struct aorta_trace_analysis *analysis, struct work *work,
+                                  struct aorta_verdict *verdict) {
     size_t limit = 1;
     for (size_t i = 0; i < analysis->rank_count; i++) limit += analysis->ranks[i].window_count;
     work->items = aorta_arena_alloc(&work->memory, limit * sizeof *work->items);
@@ -64,22 +64,13 @@ static aorta_status collect_iterations(const struct aorta_trace_analysis *analys
     qsort(work->items, work->count, sizeof *work->items, iteration_order);
     for (size_t i = 0; i < work->count; i++) {
         const int rank = work->items[i].iteration.rank;
+        work->items[i] = aorta_rank_step_make(&work->items[i].iteration, &work->memory);
         if (!i || work->items[i - 1].iteration.rank != rank) verdict->ranks[verdict->rank_count++].rank = rank;
         verdict->ranks[verdict->rank_count - 1].iterations++;
     }
     verdict->iterations = verdict->ranks[0].iterations;
     for (size_t i = 1; i < verdict->rank_count; i++)
         if (verdict->ranks[i].iterations < verdict->iterations) verdict->iterations = verdict->ranks[i].iterations;
-    return NULL;
-}
-
-static aorta_status collect_items(const struct aorta_trace_analysis *analysis, struct work *work,
-                                  struct aorta_verdict *verdict) {
-    AORTA_TRY(collect_iterations(analysis, work, verdict));
-    for (size_t i = 0; i < work->count; i++)
-        work->items[i] = aorta_rank_step_make(&work->items[i].iteration, &work->memory);
-    work->sums.late_device_ns = aorta_arena_alloc(&work->memory, (verdict->rank_count + 1) * sizeof(int64_t));
-    work->sums.late_host_ns = aorta_arena_alloc(&work->memory, (verdict->rank_count + 1) * sizeof(int64_t));
     return aorta_arena_check(&work->memory, "the ranks");
 }
 
@@ -130,8 +121,8 @@ static void split_exposed(const struct aorta_rank_step *item, const struct aorta
     int64_t arrived = arrival->late_rank < 0 ? start : clamp(arrival->until_ns, start, end);
     add_cost(costs, AORTA_CAUSE_STRAGGLER, kind, arrived - start);
     if (arrived > start) {
-        size_t late = rank_index(verdict, arrival->late_rank);
-        *(arrival->late_device ? &sums->late_device_ns[late] : &sums->late_host_ns[late]) += arrived - start;
+        struct aorta_rank_costs *late = &verdict->ranks[rank_index(verdict, arrival->late_rank)];
+        *(arrival->late_device ? &late->late_device_ns : &late->late_host_ns) += arrived - start;
     }
     int64_t queued = clamp(serialized_from(item->order, range), arrived, end);
     add_cost(costs, AORTA_CAUSE_SERIALIZED_STREAMS, kind, end - queued);

@@ -101,7 +101,8 @@ struct aorta_verdict_replay {
 struct aorta_rank_costs {
     int rank;
     size_t iterations;
-    int64_t step_ns; /* span + lead; equals the sum of cause_ns */
+    int64_t step_ns;                      /* span + lead; equals the sum of cause_ns */
+    int64_t late_device_ns, late_host_ns; /* other ranks wait for its device, or for its host */
     int64_t cause_ns[AORTA_CAUSE_COUNT];
     int64_t collective_ns[AORTA_CAUSE_COUNT][AORTA_COLLECTIVE_COUNT]; /* the causes about collectives, by kind */
 };

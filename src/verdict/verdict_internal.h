@@ -27,7 +27,6 @@ struct aorta_evidence_sums {
     bool latency_recurs;                            /* half of its mean or more without the step that has most */
     struct aorta_tally late_before, latency_before; /* operations that ended an idle gap, by its cause */
     struct aorta_tally exposed_where[AORTA_COLLECTIVE_COUNT]; /* layers of exposed collectives */
-    int64_t *late_device_ns, *late_host_ns;                   /* waits caused by each rank (index in ranks) */
     int64_t slow_time_ns[AORTA_COLLECTIVE_COUNT];             /* slow transfers: their time, */
     int64_t slow_best_ns[AORTA_COLLECTIVE_COUNT];             /* what it would be at the best decile, */
     int64_t slow_bytes[AORTA_COLLECTIVE_COUNT];               /* and their bytes */
