@@ -88,9 +88,7 @@ static bool fits_memory(const struct row *row, int64_t bytes) {
 }
 
 static bool same_peaks(const struct row *a, const struct row *b) {
-    for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++)
-        if (!(a->tflops[i] == b->tflops[i] || (isnan(a->tflops[i]) && isnan(b->tflops[i])))) return false;
-    return a->gbytes_per_s == b->gbytes_per_s;
+    return !memcmp(a->tflops, b->tflops, sizeof a->tflops) && a->gbytes_per_s == b->gbytes_per_s;
 }
 
 /* Why the name alone does not do. */

@@ -294,7 +294,6 @@ struct narrow {
     int64_t ran_ns;   /* any of them */
     double needed_ns; /* their work on all multiprocessors */
     double summed_ns;
-    int32_t multiprocessors;
     const struct aorta_trace_rank *rank; /* of the longest */
     const struct aorta_trace_work *longest;
 };
@@ -321,7 +320,6 @@ static void add_narrow(const struct gains *gains, const struct aorta_trace_rank 
             if (longest && ns <= longest->end_ns - longest->start_ns) continue;
             narrow->longest = work;
             narrow->rank = rank;
-            narrow->multiprocessors = multiprocessors;
         }
     }
     narrow->ran_ns += aorta_intervals_length(&ran);
@@ -464,7 +462,8 @@ static void add_few_blocks(struct gains *gains) {
     struct aorta_finding *finding = aorta_gains_new_finding(gains->verdict, AORTA_CAUSE_FEW_BLOCKS);
     finding->at_best_ms = finding->slowed_ms = fmin(saved_ms, aorta_gains_step_ms(gains));
     aorta_facts_set(&finding->facts, AORTA_FACT_FEW_BLOCKS, narrow.summed_ns / steps);
-    aorta_facts_set(&finding->facts, AORTA_FACT_MULTIPROCESSORS, narrow.multiprocessors);
+    aorta_facts_set(&finding->facts, AORTA_FACT_MULTIPROCESSORS,
+                    aorta_trace_multiprocessors(narrow.rank->trace, narrow.rank->device));
     aorta_facts_set(&finding->facts, AORTA_FACT_BLOCKS, narrow.longest->blocks);
     aorta_facts_set_named(&finding->facts, AORTA_FACT_LEAST_BLOCKS,
                           (double)(narrow.longest->end_ns - narrow.longest->start_ns) / 1e6,

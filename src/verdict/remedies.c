@@ -20,11 +20,11 @@ const struct aorta_remedy_rule aorta_remedy_rules[AORTA_REMEDY_COUNT] = {
 /* The key of a cause selects all remedies of the cause that are not upper bounds. */
 uint32_t aorta_remedy_find(const char *text) {
     uint32_t set = 0;
-    for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
-        if (!strcmp(aorta_remedy_rules[i].key, text)) return aorta_remedy_bit((enum aorta_remedy)i);
-    for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
-        if (!strcmp(aorta_remedy_rules[i].cause, text) && !aorta_remedy_rules[i].upper)
-            set |= aorta_remedy_bit((enum aorta_remedy)i);
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
+        const struct aorta_remedy_rule *rule = &aorta_remedy_rules[i];
+        if (!strcmp(rule->key, text)) return aorta_remedy_bit((enum aorta_remedy)i);
+        if (!strcmp(rule->cause, text) && !rule->upper) set |= aorta_remedy_bit((enum aorta_remedy)i);
+    }
     return set;
 }
 
@@ -339,21 +339,15 @@ static bool has_operations(const struct aorta_trace *trace) {
     return false;
 }
 
-static bool is_before_tf32(const char *kernel) {
-    static const char *const parts[] = {"maxwell_", "pascal_", "volta_", "turing_"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strstr(kernel, parts[i])) return true;
-    return false;
-}
-
 static void add_plain(struct aorta_remedies *remedies) {
+    static const char *const before_tf32[] = {"maxwell_", "pascal_", "volta_", "turing_", NULL};
     const struct remedy_model *model = remedies->model;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         if (!aorta_leaf_multiplies(leaf) || !leaf->counted || leaf->math != MATH_FP32) continue;
         remedies->plain.ns += leaf->ns / model->steps;
         remedies->plain.operations += 1 / model->steps;
-        remedies->plain.before_tf32 |= is_before_tf32(leaf->kernel);
+        remedies->plain.before_tf32 |= aorta_has_any(leaf->kernel, before_tf32);
     }
 }
 

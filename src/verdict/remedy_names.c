@@ -8,7 +8,7 @@
 
 /* Names with any of these parts. '^' begins what a name begins with. */
 struct mark {
-    uint32_t bit;
+    uint32_t bits;
     const char *parts[32];
 };
 
@@ -18,9 +18,9 @@ static bool stands_in(const char *name, const char *part) {
 
 static uint32_t marks_of(const char *name, const struct mark *marks) {
     uint32_t bits = 0;
-    for (; marks->bit; marks++)
-        for (size_t i = 0; marks->parts[i] && !(bits & marks->bit); i++)
-            if (stands_in(name, marks->parts[i])) bits |= marks->bit;
+    for (; marks->bits; marks++)
+        for (size_t i = 0; marks->parts[i] && (bits & marks->bits) != marks->bits; i++)
+            if (stands_in(name, marks->parts[i])) bits |= marks->bits;
     return bits;
 }
 
@@ -29,17 +29,16 @@ static const struct mark kernel_marks[] = {
      {"elementwise_kernel", "reduce_kernel", "cupy_", "oftmax", "oftMax", "CatArray", "nll_loss", "dropout", "DtoD",
       "pool"}},
     {AORTA_KERNEL_STREAMS,
-     {"layer_norm", "LayerNorm", "GammaBeta", "GammaBackward", "RMSNorm", "rms_norm", "GroupNorm", "group_norm",
-      "RowwiseMoments", "ComputeInternalGradients", "ComputeFusedParams", "ComputeBackwardFusedParams"}},
-    {AORTA_KERNEL_STREAMS, {"atch_norm", "atchnorm", "BatchNorm", "bn_fw", "bn_bw"}},
+     {"layer_norm", "LayerNorm", "GammaBeta", "GammaBackward", "RMSNorm", "rms_norm", "ComputeInternalGradients",
+      "ComputeFusedParams", "ComputeBackwardFusedParams"}},
     {AORTA_KERNEL_SOFTMAX, {"softmax_warp", "SoftMaxForward", "SoftMaxBackward"}},
-    {AORTA_KERNEL_BATCH_NORM, {"atch_norm", "atchnorm", "BatchNorm", "bn_fw", "bn_bw"}},
+    {AORTA_KERNEL_STREAMS | AORTA_KERNEL_BATCH_NORM, {"atch_norm", "atchnorm", "BatchNorm", "bn_fw", "bn_bw"}},
     {AORTA_KERNEL_KNOWN_MEAN, {"bn_fw_inf", "NormFwdInfer", "batch_norm_transform_input"}},
     {AORTA_KERNEL_SORTS, {"RadixSort", "radixSort", "bitonicSort", "fill_reverse_indices", "onesweep"}},
     {AORTA_KERNEL_UNFOLDS, {"im2col_kernel", "col2im_kernel", "vol2col_kernel", "vol2im_kernel"}},
     {AORTA_KERNEL_PLANE_NORM,
      {"batch_norm_collect_statistics_kernel", "batch_norm_transform_input_kernel", "batch_norm_backward_kernel"}},
-    {AORTA_KERNEL_GROUP_NORM, {"GroupNorm", "group_norm", "RowwiseMoments"}},
+    {AORTA_KERNEL_STREAMS | AORTA_KERNEL_GROUP_NORM, {"GroupNorm", "group_norm", "RowwiseMoments"}},
     {AORTA_KERNEL_CONVERTS,
      {"nchwToNhwc", "nhwcToNchw", "nchw_to_nhwc", "nhwc_to_nchw", "nchw2nhwc", "nhwc2nchw", "transpose_readWrite",
       "convertTensor", "batched_transpose", "SubTensorOpWithTransform"}},
