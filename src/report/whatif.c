@@ -166,7 +166,7 @@ static void find_changes(const struct aorta_whatif_result *result, struct aorta_
         const struct aorta_remedy_rule *rule = &aorta_remedy_rules[i];
         if (!(result->remedies.set & aorta_remedy_bit((enum aorta_remedy)i))) continue;
         FIND(found, WITH, text("remedy", rule->key), text("bound", rule->upper ? "at most" : NULL),
-             text("change", rule->change), text("lacks", worth->lacks[i]));
+             text("change", rule->change), text("lacks", rule->needs == AORTA_NEEDS_SHAPES ? worth->lacks : NULL));
     }
     if (result->remedies.set && worth->unknown)
         FIND(found, SAVED_UNKNOWN, text("reason", worth->unknown));
@@ -441,7 +441,8 @@ static void write_remedies(const char *key, const struct aorta_whatif_remedies *
                            struct aorta_json *json) {
     aorta_json_key_array(json, key);
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
-        if (remedies->set & aorta_remedy_bit((enum aorta_remedy)i) && (!lacking || remedies->worth.lacks[i]))
+        if (remedies->set & aorta_remedy_bit((enum aorta_remedy)i) &&
+            (!lacking || (remedies->worth.lacks && aorta_remedy_rules[i].needs == AORTA_NEEDS_SHAPES)))
             aorta_json_string(json, aorta_remedy_rules[i].key);
     aorta_json_array_end(json);
 }

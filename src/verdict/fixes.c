@@ -210,6 +210,13 @@ static double faults_ns(const struct aorta_trace_rank *rank, const struct aorta_
     return (double)waited_ns;
 }
 
+/* Kernels of most recordings need not be looked at. */
+static bool fetches_pages(const struct aorta_trace_rank *rank) {
+    for (size_t i = 0; i < rank->work_count; i++)
+        if (aorta_trace_page_moved(rank->trace, &rank->work[i]) == AORTA_COPIED_TO_DEVICE) return true;
+    return false;
+}
+
 static void drop_faults(const struct aorta_launched_work *launched, const void *context) {
     (void)context;
     for (size_t i = 0; i < launched->count; i++) {
@@ -228,6 +235,7 @@ static double gain_of_prefetching(const struct gains *gains, double range_ms[2])
     double waited_ns = 0, bytes = 0;
     for (size_t i = 0; i < gains->analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &gains->analysis->ranks[i];
+        if (!fetches_pages(rank)) continue;
         for (size_t j = 0; j < rank->work_count; j++)
             if (rank->work[j].kind == AORTA_TRACE_KERNEL) waited_ns += faults_ns(rank, &rank->work[j], &bytes);
     }

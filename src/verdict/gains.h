@@ -30,11 +30,11 @@ void aorta_verdict_walk_left(const struct aorta_trace_graph *built, const struct
                              struct aorta_verdict_left *left, struct aorta_arena *memory);
 
 struct aorta_remedies_worth {
-    double before_ns;                      /* the step replayed without them */
-    struct aorta_remedies_applied mean;    /* over ranks */
-    double least;                          /* of their gain, at least this share */
-    const char *lacks[AORTA_REMEDY_COUNT]; /* what a recording lacks for it; NULL: nothing. Static */
-    const char *unknown;                   /* why none can be computed; NULL: they can. Static */
+    double before_ns;                   /* the step replayed without them */
+    struct aorta_remedies_applied mean; /* over ranks */
+    double least;                       /* of their gain, at least this share */
+    const char *lacks;                  /* what a recording lacks for those that need shapes; NULL: nothing. Static */
+    const char *unknown;                /* why none can be computed; NULL: they can. Static */
 };
 /* Gives the graph the lags of a step with these remedies (bits), in place. AORTA_MEMORY. (remedy_gains.c) */
 AORTA_MUST_USE aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *analysis,

@@ -72,7 +72,7 @@ static void undo(struct remedy_model *model) {
     memset(model->added, 0, model->leaf_count);
     memset(model->gained_ns, 0, model->leaf_count * sizeof *model->gained_ns);
     model->halved = false;
-    *model->row = (struct aorta_remedy_row){.lacks = model->row->lacks};
+    *model->row = (struct aorta_remedy_row){0};
 }
 
 double aorta_remedy_least(const struct remedy_model *model, double flops, enum leaf_math math, double bytes) {
@@ -87,23 +87,19 @@ static void forget(struct remedy_model *model) {
     model->attention_fused = model->halved = false;
 }
 
-static const char *lacks(const struct remedy_model *model, enum aorta_remedy remedy) {
-    if (model->own) return NULL; /* rules say nothing of what has no shape */
-    if (aorta_remedy_rules[remedy].needs != AORTA_NEEDS_SHAPES || model->shapes) return NULL;
-    return model->operations ? "shapes" : "operations";
-}
-
 /* The rule starts from what other rules left since forget(). */
 static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struct aorta_remedy_row *row) {
     const struct aorta_remedy_rule *rule = &aorta_remedy_rules[remedy];
     memset(model->gained_ns, 0, model->leaf_count * sizeof *model->gained_ns);
-    *row = (struct aorta_remedy_row){.lacks = lacks(model, remedy)};
+    *row = (struct aorta_remedy_row){0};
     model->row = row;
     model->rough = false;
     memcpy(model->gone_before, model->gone, model->leaf_count * sizeof *model->gone);
     /* Our own runs have the remedies that a key does. */
     const bool applies = model->own ? model->rates && rule->ours : model->rates || rule->needs == AORTA_NEEDS_TIMES;
-    if (!row->lacks && applies) rule->apply(model);
+    /* Rules say nothing of what has no shape in our own runs. */
+    const bool lacks = rule->needs == AORTA_NEEDS_SHAPES && !model->shapes && !model->own;
+    if (applies && !lacks) rule->apply(model);
     if (row->alone_ns < 0) undo(model);
     row->alone_ns /= model->steps;
     row->rough_ns /= model->steps;
@@ -360,6 +356,7 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
     model->own = model->trace->measured != NULL;
     model->shapes = has_shapes(model->trace);
     model->operations = has_operations(model->trace);
+    if (!model->own && !model->shapes) remedies->lacks = model->operations ? "shapes" : "operations";
     aorta_rank_peaks(analysis, rank, &model->peaks);
     remedies->no_bf16 = isnan(model->peaks.tflops[AORTA_IN_BF16]);
     remedies->amd = model->amd = model->peaks.device && !strncmp(model->peaks.device, "AMD", 3);

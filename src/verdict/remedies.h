@@ -49,7 +49,6 @@ struct aorta_remedy_row {
         double runs, ns;         /* per step */
     } largest;                   /* of operations alike, those that save most */
     double rough_ns;             /* of alone_ns: from names and times, as sizes are not recorded */
-    const char *lacks;           /* what the file would need, as advice; static; NULL: nothing */
 };
 
 struct aorta_remedies {
@@ -70,6 +69,7 @@ struct aorta_remedies {
         double ns, operations;
         bool before_tf32; /* by their names they are for cards that have no TF32 */
     } plain;              /* where rates are not known: products and convolutions in fp32 without matrix units */
+    const char *lacks;    /* what the file would need for rules that need shapes, as advice; static; NULL: nothing */
     const char *unknown;  /* why no remedy can be computed: the card's peaks are not known; NULL: they are. Static */
     struct aorta_arena memory; /* of the model */
     struct remedy_model *model;

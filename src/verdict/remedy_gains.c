@@ -260,7 +260,7 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
     const struct aorta_remedy_row *row = &rank->rows[remedy];
     add_touched(rank, remedy, finding);
     add_relations(measured, remedy, row, finding);
-    if (aorta_remedy_row_is_rough(row) && rank->rows[AORTA_REMEDY_FP8].lacks) {
+    if (aorta_remedy_row_is_rough(row) && rank->lacks) {
         struct aorta_fact *unsized = aorta_facts_set(&finding->facts, AORTA_FACT_UNSIZED, 1);
         const bool kineto = measured->analysis->ranks[0].trace->format == AORTA_TRACE_KINETO;
         if (kineto && aorta_framework_is_torch(measured->framework)) unsized->text = "record_shapes=True";
@@ -296,8 +296,7 @@ static void add_plain(const struct aorta_remedy_gains *measured, struct aorta_ve
 static void add_lacks(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict,
                       struct aorta_finding *compute) {
     const char *lacks = NULL;
-    for (size_t i = 0; i < measured->rank_count && !lacks; i++)
-        for (int j = 0; j < AORTA_REMEDY_COUNT && !lacks; j++) lacks = measured->ranks[i].rows[j].lacks;
+    for (size_t i = 0; i < measured->rank_count && !lacks; i++) lacks = measured->ranks[i].lacks;
     const char *unknown = measured->rank_count && !verdict->host_only ? measured->ranks[0].unknown : NULL;
     if (unknown) aorta_facts_set(&compute->facts, AORTA_FACT_NO_PEAKS, 1)->text = unknown;
     if (unknown)
@@ -318,7 +317,7 @@ static void mark_narrow(const struct aorta_remedy_gains *measured, struct aorta_
 static void add_bounds(const struct aorta_remedy_gains *measured, struct aorta_finding *compute) {
     static const double LITTLE = 0.05, MOST_KNOWN = 0.6;
     const struct aorta_remedies *first = &measured->ranks[0];
-    if (!measured->rank_count || first->rows[AORTA_REMEDY_LIBRARY].lacks || !(first->at_peak_ns > 0)) return;
+    if (!measured->rank_count || first->lacks || !(first->at_peak_ns > 0)) return;
     if (first->sized_ns < MOST_KNOWN * first->bounded_ns) return;
     if (measured->step_ns - measured->together_ns >= LITTLE * measured->step_ns) return;
     set(compute, AORTA_FACT_BOUNDED, first->bounded_ns / 1e6);
@@ -415,13 +414,12 @@ aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *ana
     struct aorta_remedy_gains measured = {.analysis = analysis, .built = built};
     struct aorta_graph scaled = {0};
     aorta_status status = make_ranks(&measured);
-    *worth =
-        (struct aorta_remedies_worth){.unknown = measured.rank_count ? measured.ranks[0].unknown : NULL, .least = 1};
-    for (int i = 0; measured.rank_count && i < AORTA_REMEDY_COUNT; i++) {
-        worth->lacks[i] = measured.ranks[0].rows[i].lacks;
+    *worth = (struct aorta_remedies_worth){.least = 1};
+    if (measured.rank_count) worth->unknown = measured.ranks[0].unknown;
+    if (measured.rank_count) worth->lacks = measured.ranks[0].lacks;
+    for (int i = 0; measured.rank_count && i < AORTA_REMEDY_COUNT; i++)
         if (set & aorta_remedy_bit((enum aorta_remedy)i) && measured.ranks[0].rows[i].alone_ns > 0)
             worth->least = fmin(worth->least, least_share(&measured, (enum aorta_remedy)i));
-    }
     if (!status) {
         aorta_replay_run(&built->graph, 0, &measured.replay);
         worth->before_ns = measured.replay.step_ns;
