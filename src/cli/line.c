@@ -44,7 +44,8 @@ static aorta_status wrong_value(const struct aorta_option *option, const char *t
     const char *nearest = option->choices ? aorta_option_nearest_choice(option, text) : NULL;
     aorta_status status = aorta_text_check(&expected);
     if (!status) {
-        status = AORTA_ERROR(AORTA_USAGE, "--%s: found \"%s\"; expected %s%s%s", option->key, text, expected.data,
+        status = AORTA_ERROR(AORTA_USAGE, "--%s: found \"%s\"; expected %s%s%s%s", option->key, text, expected.data,
+                             option->type == AORTA_OPTION_INT_LIST ? " such as 2,4,8" : "",
                              nearest ? "; did you mean " : "", nearest ? nearest : "");
     }
     aorta_text_free(&expected);

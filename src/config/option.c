@@ -309,7 +309,7 @@ static void describe_type(const struct aorta_option *option, struct aorta_text *
         [AORTA_OPTION_DOUBLE] = {"a number", ""},
         [AORTA_OPTION_STRING] = {"text", ""},
         [AORTA_OPTION_DOUBLES_2] = {"a list of two numbers", ", as in "},
-        [AORTA_OPTION_INT_LIST] = {"an integer", " or a list of such, as in [0, 10]"},
+        [AORTA_OPTION_INT_LIST] = {"an integer", " or a list of integers"},
         [AORTA_OPTION_STRING_LIST] = {"text or a list of texts", ""},
         [AORTA_OPTION_TREE] = {"a list", ""},
         [AORTA_OPTION_MAP] = {"a map", ""},

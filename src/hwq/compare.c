@@ -143,12 +143,14 @@ static void find_largest(struct aorta_hwq_comparison *comparison) {
              hwq_value("low", ratio.low - 1, "change"), hwq_value("high", ratio.high - 1, "change"));
 }
 
+/* The first line has the number of uncertain pairs where nothing is decided. */
 static void find_counts(struct aorta_hwq_comparison *comparison) {
+    const bool decided = comparison->found.items[0].finding != AORTA_HWQ_COMPARE_UNDECIDED;
     HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_PAIRS, hwq_count("pairs", (double)comparison->pair_count),
              hwq_count("regressions", count_of(comparison, AORTA_HWQ_REGRESSION)),
              hwq_count("improvements", count_of(comparison, AORTA_HWQ_IMPROVEMENT)),
              hwq_count("unchanged", count_of(comparison, AORTA_HWQ_UNCHANGED)),
-             hwq_count("uncertain", count_of(comparison, AORTA_HWQ_UNCERTAIN)),
+             hwq_count("uncertain", decided ? count_of(comparison, AORTA_HWQ_UNCERTAIN) : NAN),
              hwq_value("threshold", comparison->options.threshold, "share"));
 }
 
@@ -177,7 +179,7 @@ static void find_noise(struct aorta_hwq_comparison *comparison) {
              hwq_value("between_runs", between_runs(most, 0), "share"),
              hwq_value("between_runs_of_test", between_runs(most, 1), "share"),
              hwq_count("repeats", (double)p50->repeats),
-             hwq_value("pressure", p50->pressure > busy ? p50->pressure : NAN, "share"));
+             hwq_value("slowdown", p50->pressure > busy ? exp(p50->pressure) : NAN, "x"));
 }
 
 /* Pairs without a decision, and what would decide them. */

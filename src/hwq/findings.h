@@ -13,6 +13,9 @@ enum aorta_hwq_finding {
     AORTA_HWQ_FINDINGS
 };
 
+/* From this share of the shorter side on, work overlaps; less is noise. */
+#define HWQ_LEAST_HIDDEN 0.1
+
 extern const struct aorta_found_row aorta_hwq_finding_rows[AORTA_HWQ_FINDINGS];
 
 static inline struct aorta_found_fact hwq_value(const char *key, double value, const char *unit) {

@@ -38,10 +38,11 @@ static void say_probe(const struct aorta_hwq_probe *found, struct aorta_text *ou
     say_switches(&found->same_priority, found->intra_ms, "the same", out);
     say_switches(&found->across_priorities, found->intra_ms, "another", out);
     if (!(slow->gap_ms > 2.0 * quick->gap_ms && slow->gap_ms > quick->gap_ms + 1e-3)) return;
+    aorta_text_puts(&text, "fastest ");
     put_us(&text, quick->gap_ms);
-    aorta_text_printf(&text, " from stream %d to %d, ", quick->from, quick->to);
+    aorta_text_printf(&text, ", from stream %d to %d; slowest ", quick->from, quick->to);
     put_us(&text, slow->gap_ms);
-    aorta_text_printf(&text, " from stream %d to %d", slow->from, slow->to);
+    aorta_text_printf(&text, ", from stream %d to %d", slow->from, slow->to);
     aorta_text_fact(out, "pairs", &text);
     aorta_text_free(&text);
 }
@@ -75,7 +76,7 @@ static void say_time(const struct aorta_hwq_result *result, struct aorta_text *o
     struct aorta_text text = {0};
     if (!limit->key) return;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (parts[i].share == 0) continue; /* most workloads have no work for the host */
+        if (parts[i].share < 0.01) continue;
         aorta_text_printf(&text, "%s%s ", text.length ? ", " : "", parts[i].name);
         aorta_found_value_text(parts[i].share, "share", &text);
     }

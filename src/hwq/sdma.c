@@ -325,11 +325,10 @@ static void find_overlap(struct aorta_sdma *result) {
     const bool copy_is_longer = result->times[AORTA_SDMA_COPY].p50 > result->times[AORTA_SDMA_GEMM].p50;
     const struct aorta_found_fact shorter = hwq_text("shorter", copy_is_longer ? "product" : "copy"),
                                   longer = hwq_text("longer", copy_is_longer ? "copy" : "product");
-    HWQ_FIND(&result->found, result->hidden > 0.1 ? AORTA_HWQ_SDMA_OVERLAP : AORTA_HWQ_SDMA_NO_OVERLAP,
+    HWQ_FIND(&result->found, result->hidden >= HWQ_LEAST_HIDDEN ? AORTA_HWQ_SDMA_OVERLAP : AORTA_HWQ_SDMA_NO_OVERLAP,
              hwq_value("serial", result->times[AORTA_SDMA_SERIAL].p50, "ms"),
-             hwq_value("alone", result->times[AORTA_SDMA_GEMM].p50 + result->times[AORTA_SDMA_COPY].p50, "ms"),
              hwq_value("together", result->times[AORTA_SDMA_TOGETHER].p50, "ms"),
-             hwq_value("saved", result->saved, "share"), hwq_value("hidden", fmin(result->hidden, 1), "share"),
+             hwq_value("change", -result->saved, "change"), hwq_value("hidden", fmin(result->hidden, 1), "share"),
              shorter);
     HWQ_FIND(&result->found, AORTA_HWQ_SDMA_IDEAL, hwq_value("ideal", result->ideal_ms, "ms"), longer,
              hwq_value("share_of_ideal", result->share_of_ideal, "share"));
@@ -370,7 +369,7 @@ aorta_status aorta_sdma_evaluate(struct aorta_sdma *result) {
     result->ideal_ms = fmax(gemm, copy);
     result->saved = (serial - together) / serial;
     result->share_of_ideal = result->ideal_ms / together;
-    result->hidden = (gemm + copy - together) / fmin(gemm, copy);
+    result->hidden = (serial - together) / fmin(gemm, copy);
     result->gemm_tflops = flop / gemm * 1e-9;
     result->copy_alone_gbps = bytes / copy * 1e-6;
     result->copy_together_gbps = bytes / result->times[AORTA_SDMA_COPY_TOGETHER].p50 * 1e-6;

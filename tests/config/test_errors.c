@@ -42,7 +42,7 @@ static const struct {
                                          "in [0, 1), as in [0.9, 0.98] (default: "
                                          "[0.9, 0.98])"},
     {"text:\n  inner:\n    steps: [1, [2]]\n", "a.yaml:3: text.inner.steps: found [1, […]]; expected an integer of at "
-                                               "least 1 or a list of such, as in [0, 10], or "
+                                               "least 1 or a list of integers, or "
                                                "null (default: null)"},
     {"main: 5\n",
      "a.yaml:1: main: found 5; expected a section with the keys count, limit, index, rate, ratio, pair, on, "

@@ -459,6 +459,7 @@ static void few_iterations(void **state) {
     compare(&sides, before, path);
     assert_int_equal(sides.comparison.changes[AORTA_HWQ_UNCERTAIN], 1);
     assert_true(says(&sides, "two.json: not decided, 1 of 1 pair uncertain\n"));
+    assert_true(says(&sides, "  compared    1 pair (threshold 5%, 95% intervals)\n"));
     assert_true(says(&sides, "  uncertain   fewer than 8 iterations on a side: 1 pair\n  try         --iterations 30 "
                              "to decide 1 uncertain pair\n"));
     finish(&sides);

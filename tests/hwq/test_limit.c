@@ -64,7 +64,7 @@ static void test_kernels(void **state) {
     open_plant(&plant, 0.100, 0.010, 2);
     add(&plant, items, 3);
     check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS,
-                "kernels: busy 95% of the iteration, 1.42 of 2 streams at once");
+                "kernels: they run for 95% of the iteration, on 1.42 of 2 streams at once");
     assert_true(fabs(plant.result.limit.busy_ms - 0.095) < 1e-12);
     assert_true(fabs(plant.result.limit.waiting_share - 0.05) < 1e-12);
     close_plant(&plant);
@@ -78,7 +78,7 @@ static void test_gaps_of_one_pass_alone_do_not_count(void **state) {
     (void)state;
     open_plant(&plant, 0.101, 0.010, 1);
     add(&plant, items, 2);
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "kernels: busy 99% of the iteration");
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "kernels: they run for 99% of the iteration");
     close_plant(&plant);
 }
 
@@ -127,13 +127,13 @@ static void test_the_host(void **state) {
         open_plant(&plant, 0.100, 0.070, 2);
         add(&plant, &slow_one, 1);
         if (marked) check_limit(&plant, false, AORTA_HWQ_LIMIT_UNKNOWN, "0.130 ms of work per iteration of 0.100 ms");
-        check_limit(&plant, marked, AORTA_HWQ_LIMIT_KERNELS, "busy 100%"); /* with a gate */
+        check_limit(&plant, marked, AORTA_HWQ_LIMIT_KERNELS, "run for 100%"); /* with a gate */
         close_plant(&plant);
         const struct aorta_span long_one = {.stream = 0, .marked = marked, .start_ns = 0, .end_ns = 120 * US};
         open_plant(&plant, 0.100, 0.099, 2);
         add(&plant, &long_one, 1);
         check_limit(&plant, false, marked ? AORTA_HWQ_LIMIT_LAUNCHES : AORTA_HWQ_LIMIT_KERNELS,
-                    marked ? "takes 99%" : "busy 100%");
+                    marked ? "takes 99%" : "run for 100%");
         close_plant(&plant);
     }
 }
@@ -222,7 +222,7 @@ static void test_gaps(void **state) {
         (struct aorta_hwq_switch){.intra_gap_ms = 0.007, .intra_samples = 10, .intra_source = "workload"};
     check_limit(&plant, false, AORTA_HWQ_LIMIT_GAPS, "gaps on each stream: 7.00 us after each kernel of 10.0 us");
     plant.result.switch_latency.intra_source = "probe";
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "busy 100% of the iteration");
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "run for 100% of the iteration");
     close_plant(&plant);
 }
 

@@ -496,7 +496,7 @@ static void test_convoys_are_reported_or_denied(void **state) {
     open_rig(&rig, "hetero_kernels", settings);
     check_ok(aorta_hwq_run_execute(&rig.run, &result));
     const double alone = aorta_hwq_result_find(&result, "tiny_alone_p50")->value;
-    const double during = aorta_hwq_result_find(&result, "tiny_beside_gemm_p50")->value;
+    const double during = aorta_hwq_result_find(&result, "tiny_during_gemm_p50")->value;
     assert_int_equal(result.found.count, 1);
     assert_true(aorta_hwq_result_find(&result, "tiny_samples")->value < 1000); /* too few for the p99 */
     /* A difference of a few tenths of a microsecond is the core's clock rate, and a kernel shorter than a microsecond
@@ -550,7 +550,13 @@ static void test_streams_that_differ_are_named(void **state) {
         .probe = {.same_priority = {0.021, 0.02, 500}, .quickest = {0, 1, 0.0015}, .slowest = {2, 3, 0.040}}};
     result.throughput = 5105432;
     check_text(&rig.run, &result, "  throughput  5105432 x");
-    check_text(&rig.run, &result, "  pairs       1.5 us from stream 0 to 1, 40 us from stream 2 to 3");
+    check_text(&rig.run, &result,
+               "  pairs       fastest 1.5 us, from stream 0 to 1; slowest 40 us, from stream 2 to 3");
+    result.limit = (struct aorta_hwq_limit){
+        .key = "waiting", .by = AORTA_HWQ_LIMIT_WAITING, .busy_share = 0.997, .waiting_share = 0.003};
+    check_text(&rig.run, &result, "  device      busy 100% of the iteration\n");
+    check_text(&rig.run, &result,
+               "  try         --graph makes launches and waits between streams cheaper; aorta hwq sweep shows");
     close_rig(&rig);
 }
 

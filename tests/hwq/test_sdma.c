@@ -124,6 +124,29 @@ static void figures_follow_from_samples(void **state) {
     aorta_text_free(&text);
 }
 
+/* Together against serial is the one measure: below a tenth of the shorter side nothing overlaps. */
+static void no_overlap(void **state) {
+    (void)state;
+    static const struct {
+        double together;
+        const char *says;
+    } rows[] = {{2.92, "No overlap: 3.00 ms serial, 2.92 ms together (-2.7%)\n"},
+                {4.5, "No overlap: 3.00 ms serial, 4.50 ms together (+50%)\n"},
+                {2.89, "Overlap: 3.00 ms serial -> 2.89 ms together (-3.7%), 11% of the copy hidden\n"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double gemm = 2, copy = 1, serial = 3, gemm_together = 2.4, copy_together = 1.2, together = rows[i].together;
+        struct aorta_sdma result = {
+            .options = {.device = device, .matrix_size = 1000, .copy_bytes = 1000000, .iterations = 1},
+            .samples_ms = {&gemm, &copy, &serial, &together, &gemm_together, &copy_together}};
+        struct aorta_text text = {0};
+        check_ok(aorta_sdma_evaluate(&result));
+        aorta_found_answer_text(&result.found, &text);
+        assert_string_equal(text.data, rows[i].says);
+        aorta_found_free(&result.found);
+        aorta_text_free(&text);
+    }
+}
+
 static void lost_bytes_are_found(void **state) {
     (void)state;
     static const char *const where[] = {"the copy alone is wrong: byte 65535 of 65536",
@@ -179,9 +202,8 @@ static void peers_and_wrong_products(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        with_device(figures_follow_from_samples), with_device(runs_in_all_directions),
-        with_device(lost_bytes_are_found),        with_device(wrong_options),
-        with_device(peers_and_wrong_products),
+        with_device(figures_follow_from_samples), with_device(no_overlap),    with_device(runs_in_all_directions),
+        with_device(lost_bytes_are_found),        with_device(wrong_options), with_device(peers_and_wrong_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

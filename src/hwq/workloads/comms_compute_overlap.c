@@ -402,13 +402,13 @@ static void say_contention(const struct overlap_state *state, const struct side_
              state->shape[2]);
     result->figure_group = "One product";
     aorta_hwq_result_figure(result, "gemm_alone_p50", "ms", alone->product, "no product ran");
-    aorta_hwq_result_figure(result, "gemm_beside_p50", "ms", both->product, "no product ran");
+    aorta_hwq_result_figure(result, "gemm_together_p50", "ms", both->product, "no product ran");
     aorta_hwq_result_figure(result, name, "x", both->product / alone->product, "no product ran");
 }
 
 static enum aorta_hwq_finding find_overlap(double saved, double shorter) {
     if (saved > shorter) return AORTA_HWQ_OVERLAP_UNCLEAR;
-    return saved > 0 ? AORTA_HWQ_OVERLAP : AORTA_HWQ_NO_OVERLAP;
+    return saved >= HWQ_LEAST_HIDDEN * shorter ? AORTA_HWQ_OVERLAP : AORTA_HWQ_NO_OVERLAP;
 }
 
 static enum aorta_hwq_finding find_contention(double products, double collectives) {

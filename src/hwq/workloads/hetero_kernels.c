@@ -151,8 +151,8 @@ static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result)
     result->figure_group = "Tiny kernels, from one end to the next on their stream";
     aorta_hwq_result_figure(result, "tiny_alone_p50", "us", alone.p50 * 1e-3, none);
     aorta_hwq_result_figure(result, "tiny_alone_p99", "us", alone.p99 * 1e-3, none);
-    aorta_hwq_result_figure(result, "tiny_beside_gemm_p50", "us", during.p50 * 1e-3, none);
-    aorta_hwq_result_figure(result, "tiny_beside_gemm_p99", "us", during.p99 * 1e-3, none);
+    aorta_hwq_result_figure(result, "tiny_during_gemm_p50", "us", during.p50 * 1e-3, none);
+    aorta_hwq_result_figure(result, "tiny_during_gemm_p99", "us", during.p99 * 1e-3, none);
     aorta_hwq_result_figure(result, "tiny_samples", "samples", (double)during.count, NULL);
     const bool tail = during.count >= FEWEST_FOR_P99 && alone.count >= FEWEST_FOR_P99; /* else medians are compared */
     const double alone_ns = tail ? alone.p99 : alone.p50, during_ns = tail ? during.p99 : during.p50;

@@ -5,6 +5,7 @@
 #include "hwq/run.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { LINKS = 4, MOST_CHAINS = 10000 };
 
@@ -101,9 +102,10 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, elements, "256", NULL, 1, HWQ_LARGEST, "elements that a kernel works on"),
 };
 
-/* The limit's own advice names --graph where launches limit. */
+/* The advice of some limits names --graph, too. */
 static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
-    if (run->graph || result->limit.by == AORTA_HWQ_LIMIT_LAUNCHES) return NULL;
+    const char *advice = aorta_hwq_finding_rows[result->limit.by].advice;
+    if (run->graph || (advice && strstr(advice, "--graph"))) return NULL;
     return "--graph excludes the host and leaves the device's time for a kernel";
 }
 
