@@ -49,7 +49,7 @@ export function importanceOf(sweep, label = "") {
   return chart(`${label}Importance: share of the variance`, () => ({
     tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, valueFormatter: percent },
     xAxis: { type: "value", name: "share of the variance", axisLabel: { formatter: (value) => percent(value) } },
-    yAxis: { type: "category", inverse: true, data: knobs.map((knob) => `${knob.name}${knob.beats_noise ? "" : " (noise)"}`) }, legend: {},
+    yAxis: { type: "category", inverse: true, data: knobs.map((knob) => `${knob.name}${knob.beats_noise ? "" : " (within the noise)"}`) }, legend: {},
     series: [{ type: "bar", name: "alone", stack: "all", barMaxWidth: 30, data: knobs.map(alone) },
       { type: "bar", name: "with other knobs", stack: "all", barMaxWidth: 30, data: knobs.map((knob) => Math.max(0, knob.importance - alone(knob))) }],
   }), 140 + 34 * Math.min(16, knobs.length));

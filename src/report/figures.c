@@ -152,7 +152,7 @@ static void add_step(const struct aorta_recorded *recorded, struct aorta_figures
     const double rate = recorded->is_run ? throughput(recorded, &figures->arena) : 1e3 / verdict->step_ms_mean;
     const struct aorta_figure rows[] = {
         {"step_ms", "ms", AORTA_GOOD_LOW, verdict->step_ms_p50, NULL},
-        {"throughput", "1/s", AORTA_GOOD_HIGH, rate, NULL},
+        {"throughput", recorded->is_run ? "samples/s" : "steps/s", AORTA_GOOD_HIGH, rate, NULL},
         {"overlap_ratio", "", AORTA_GOOD_HIGH, verdict->overlap_ratio, NULL},
         {"exposed_comm_ms", "ms", AORTA_GOOD_LOW, verdict->exposed_ms, NULL},
         {"compute_ms", "ms", AORTA_GOOD_LOW, verdict->compute_ms, NULL},

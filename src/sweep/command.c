@@ -312,7 +312,7 @@ aorta_status aorta_sweep_name(struct aorta_sweep_job *job, struct aorta_arena *a
         for (char *const *word = job->command; *word; word++)
             aorta_text_printf(&text, "%s%s", word == job->command ? "" : " ", *word);
     }
-    aorta_text_printf(&text, " -n %d", job->ranks);
+    if (job->ranks > 1) aorta_text_printf(&text, " -n %d", job->ranks);
     arena->failed |= text.failed != 0;
     job->plan.target = aorta_arena_strdup(arena, text.data ? text.data : "");
     aorta_text_free(&text);

@@ -116,7 +116,7 @@ static void find_figures(struct aorta_sweep_comparison *c) {
     for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++)
         add_figure(c, &capacity,
                    &(struct aorta_figure){.name = aorta_sweep_objectives[f].key,
-                                          .unit = aorta_sweep_unit(c->sides->plan.target, f),
+                                          .unit = aorta_sweep_unit(&c->sides->trials, f),
                                           .good = aorta_sweep_objectives[f].higher_is_better ? AORTA_GOOD_HIGH
                                                                                              : AORTA_GOOD_LOW});
     for (size_t s = 0; s < c->side_count; s++)

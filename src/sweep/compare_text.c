@@ -192,12 +192,12 @@ static void put_importance(const struct aorta_sweep_comparison *c, struct aorta_
     for (int k = 0; k < c->sides->plan.space.count; k++) {
         const char *name = c->sides->plan.space.knobs[k].name;
         if (c->sides->plan.space.knobs[k].count < 2) continue;
-        aorta_text_puts(text, name);
+        aorta_text_printf(text, "%s:", name);
         for (size_t s = 0; s < c->side_count; s++) {
             const struct aorta_sweep_importance *importance = &c->sides[s].result.importance;
             const int knob = aorta_sweep_knob_named(&c->sides[s].plan.space, name, strlen(name));
-            aorta_text_printf(text, "%s %.0f%%%s", s ? ", then" : "", 100 * importance->total[knob],
-                              importance->counts[knob] ? "" : " (noise)");
+            aorta_text_printf(text, "%s %.0f%% of the variance of %s%s", s ? "," : "", 100 * importance->total[knob],
+                              label_of(c, s), importance->counts[knob] ? "" : " (within its noise)");
         }
         aorta_text_fact(out, head, text);
         head = "";
@@ -234,9 +234,13 @@ void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, bool answe
     for (size_t s = 1; s < c->side_count; s++) {
         if (c->count)
             put_headline(c, s, out);
-        else
+        else if (c->sides[0].result.whole && c->sides[s].result.whole)
             aorta_text_printf(out, "%s and %s have no point in common: nothing to compare", label_of(c, 0),
                               label_of(c, s));
+        else
+            aorta_text_printf(out, "no trial of %s measured %s: nothing to compare",
+                              label_of(c, c->sides[0].result.whole ? s : 0),
+                              aorta_sweep_objectives[objective_of(c)].key);
         aorta_text_puts(out, "\n");
         if (answer) continue;
         aorta_differences_list(&c->against[s].differences, &text);

@@ -141,7 +141,7 @@ static void put_difference(const struct aorta_sweep_result *result, const struct
 static void put_best(const struct aorta_sweep_result *result, struct aorta_text *text) {
     const struct aorta_sweep_plan *plan = result->plan;
     const struct aorta_sweep_point *best = result->best;
-    const char *unit = aorta_sweep_unit(plan->target, plan->objective);
+    const char *unit = aorta_sweep_unit(result->trials, plan->objective);
     aorta_sweep_point_text(&plan->space, best->cell, text);
     aorta_text_printf(text, ": %s %s%s%s (%s)", aorta_sweep_objectives[plan->objective].key,
                       aorta_brief(best->figures[plan->objective]).text, *unit ? " " : "", unit,
@@ -283,8 +283,7 @@ static void put_no_winner(const struct aorta_sweep_result *result, struct aorta_
 
 static void put_headline(const struct aorta_sweep_result *result, struct aorta_text *text) {
     if (!result->best) {
-        aorta_text_printf(text, "No result: no whole trial has %s",
-                          aorta_sweep_objectives[result->plan->objective].key);
+        aorta_text_printf(text, "No result: no trial measured %s", aorta_sweep_objectives[result->plan->objective].key);
     } else if (result->wins) {
         aorta_text_printf(text, "Best of %s: ", aorta_counted((long long)result->whole, "point").text);
         put_best(result, text);

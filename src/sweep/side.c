@@ -227,6 +227,7 @@ static void take_figures(struct aorta_sweep_side *side, size_t place) {
     for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++) {
         const struct aorta_figure *figure = figures ? aorta_figures_find(figures, aorta_sweep_objectives[f].key) : NULL;
         trial->figures[f] = figure ? figure->value : NAN;
+        if (figure && f == AORTA_SWEEP_THROUGHPUT) snprintf(trial->unit, sizeof trial->unit, "%.15s", figure->unit);
     }
     if (figures) snprintf(trial->device, sizeof trial->device, "%.15s", figures->device);
     if (isfinite(trial->figures[side->plan.objective])) return;
@@ -335,7 +336,9 @@ aorta_status aorta_sweep_side_halves(const struct aorta_sweep_side *whole, const
     if (knob < 0) return AORTA_ERROR(AORTA_USAGE, "--by %s: %s has no such knob", by, whole->directory);
     if (by[length] ? !two_values(&space->knobs[knob], by + length + 1, values) : space->knobs[knob].count != 2)
         return AORTA_ERROR(AORTA_USAGE, "--by %s: give two values of the knob, as --by NAME=A,B", by);
-    if (space->count == 1) return AORTA_ERROR(AORTA_USAGE, "--by %s: %s has no other knob", by, whole->directory);
+    if (space->count == 1)
+        return AORTA_ERROR(AORTA_USAGE, "--by %s: this is the only knob of %s; --read %s compares its values", by,
+                           whole->directory, whole->directory);
     for (int side = 0; side < 2; side++) AORTA_TRY(make_half(whole, knob, values[side], &halves[side]));
     return NULL;
 }

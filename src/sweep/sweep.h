@@ -66,9 +66,6 @@ struct aorta_sweep_objective_row {
 };
 extern const struct aorta_sweep_objective_row aorta_sweep_objectives[AORTA_SWEEP_OBJECTIVE_COUNT];
 
-/* The row's unit; throughput of `aorta train` has "samples/s". */
-const char *aorta_sweep_unit(const char *target, enum aorta_sweep_objective objective);
-
 /* Whether a figure can be one; NaN, which is not measured, can. */
 bool aorta_sweep_figure_fits(enum aorta_sweep_objective objective, double figure);
 
@@ -101,6 +98,7 @@ struct aorta_trial {
     double figures[AORTA_SWEEP_OBJECTIVE_COUNT]; /* NaN: not measured */
     double pressure;                             /* of the machine meanwhile (base/compare.h); 0: not known */
     char device[16];                             /* that it ran on, "cpu"; "": its files do not say */
+    char unit[16];                               /* of its throughput, "GFLOPS"; "": its files do not say */
     char reason[160];                            /* of a trial that is not done, never empty; else "" */
 };
 
@@ -115,6 +113,8 @@ AORTA_MUST_USE aorta_status aorta_trials_add(struct aorta_trials *trials, const 
 /* Moves those of the states (a bit for each) to the end of `taken`, in their order. */
 AORTA_MUST_USE aorta_status aorta_trials_take(struct aorta_trials *trials, unsigned states, struct aorta_trials *taken);
 void aorta_trials_free(struct aorta_trials *trials);
+/* The row's unit; of throughput the one that the trials name. */
+const char *aorta_sweep_unit(const struct aorta_trials *trials, enum aorta_sweep_objective objective);
 /* Whether one says that it ran on a GPU. */
 bool aorta_trials_on_gpu(const struct aorta_trials *trials);
 

@@ -42,6 +42,7 @@ static void from_summary(const json_t *root, struct reading *out) {
     out->trial.figures[AORTA_SWEEP_OVERLAP_RATIO] = number(run, "overlap_ratio_total");
     out->trial.figures[AORTA_SWEEP_EXPOSED_COMM_MS] = number_in(run, "exposed_comm_ms", "mean");
     out->trial.figures[AORTA_SWEEP_THROUGHPUT] = number_in(run, "samples_per_s", "mean");
+    snprintf(out->trial.unit, sizeof out->trial.unit, "samples/s");
 }
 
 /* Means over the steps of all ranks; a recording without steps has shares only. */
@@ -63,6 +64,7 @@ static void from_analysis(const json_t *root, struct reading *out) {
     out->trial.figures[AORTA_SWEEP_OVERLAP_RATIO] = comm > 0 ? fmin(overlap / comm, 1) : NAN; /* rounded sums */
     out->trial.figures[AORTA_SWEEP_EXPOSED_COMM_MS] = exposed / (double)steps;
     out->trial.figures[AORTA_SWEEP_THROUGHPUT] = 1e3 / out->trial.figures[AORTA_SWEEP_STEP_MS];
+    snprintf(out->trial.unit, sizeof out->trial.unit, "steps/s");
 }
 
 static void from_hwq(const json_t *root, struct reading *out) {
@@ -70,13 +72,17 @@ static void from_hwq(const json_t *root, struct reading *out) {
                out->trial.device);
     out->trial.figures[AORTA_SWEEP_STEP_MS] = number_in(root, "latency_ms", "p50");
     out->trial.figures[AORTA_SWEEP_THROUGHPUT] = number(root, "throughput");
+    const char *unit = json_string_value(json_object_get(root, "throughput_unit"));
+    snprintf(out->trial.unit, sizeof out->trial.unit, "%s", unit ? unit : "");
     out->trial.pressure = number(root, "machine_pressure");
 }
 
 static void from_result(const json_t *root, struct reading *out) {
     for (int i = 0; i < AORTA_SWEEP_OBJECTIVE_COUNT; i++) {
         double figure = number(root, aorta_sweep_objectives[i].key);
-        if (isfinite(figure)) out->trial.figures[i] = figure;
+        if (!isfinite(figure)) continue;
+        out->trial.figures[i] = figure;
+        if (i == AORTA_SWEEP_THROUGHPUT) *out->trial.unit = '\0';
     }
 }
 
@@ -240,9 +246,9 @@ static void say_end(const struct aorta_sweep_ended *ended, struct tail *tail, st
         last_line(tail, reason, size);
     if (*reason) return;
     if (trial->signal)
-        snprintf(reason, size, "ended by signal %d (%s), without a word", trial->signal, strsignal(trial->signal));
+        snprintf(reason, size, "ended by signal %d (%s) without any output", trial->signal, strsignal(trial->signal));
     else
-        snprintf(reason, size, "ended with exit code %d, without a word", trial->exit_code);
+        snprintf(reason, size, "ended with exit code %d without any output", trial->exit_code);
 }
 
 /* A trial that found no space has not failed: it runs again. Where the disk is full now, nothing more can be recorded.

@@ -23,8 +23,9 @@ bool aorta_sweep_figure_fits(enum aorta_sweep_objective objective, double figure
     return figure >= row->min && figure <= row->max && !(row->above_min && figure == row->min);
 }
 
-const char *aorta_sweep_unit(const char *target, enum aorta_sweep_objective objective) {
-    if (objective == AORTA_SWEEP_THROUGHPUT && strncmp(target, "train ", 6) == 0) return "samples/s";
+const char *aorta_sweep_unit(const struct aorta_trials *trials, enum aorta_sweep_objective objective) {
+    for (size_t i = 0; objective == AORTA_SWEEP_THROUGHPUT && i < trials->count; i++)
+        if (*trials->items[i].unit) return trials->items[i].unit;
     return aorta_sweep_objectives[objective].unit;
 }
 
@@ -150,6 +151,7 @@ void aorta_sweep_trial_json(const struct aorta_sweep_plan *plan, const struct ao
     aorta_json_key_fixed(json, "seconds", trial->seconds, 3);
     aorta_sweep_figures_json(trial->figures, json);
     aorta_json_key_string(json, "device", trial->device[0] ? trial->device : NULL);
+    if (*trial->unit) aorta_json_key_string(json, "throughput_unit", trial->unit);
     if (trial->pressure > 0) aorta_json_key_fixed(json, "machine_pressure", trial->pressure, 3);
     aorta_json_key_string(json, "reason", trial->reason[0] ? trial->reason : NULL);
     aorta_json_object_end(json);
@@ -261,8 +263,10 @@ static aorta_status read_trial(const json_t *root, const char *path, int line, c
     const char *reason = json_string_value(json_object_get(root, "reason"));
     const double pressure = json_number_value(json_object_get(root, "machine_pressure"));
     trial.pressure = pressure > 0 && pressure < 10 ? pressure : 0;
-    const char *device = json_string_value(json_object_get(root, "device"));
+    const char *device = json_string_value(json_object_get(root, "device")),
+               *unit = json_string_value(json_object_get(root, "throughput_unit"));
     snprintf(trial.device, sizeof trial.device, "%s", device ? device : "");
+    snprintf(trial.unit, sizeof trial.unit, "%s", unit ? unit : "");
     snprintf(trial.reason, sizeof trial.reason, "%s", reason ? reason : "");
     if (trial.state == AORTA_TRIAL_DONE && !aorta_trial_has(&trial, plan->objective)) { /* earlier versions took any */
         trial.state = AORTA_TRIAL_NO_FIGURE;

@@ -194,7 +194,7 @@ static void test_hostile_results(void **state) {
         {"mkfifo $AORTA_SWEEP_RESULT", "no_figure", "it is no regular file"},
         {"mkdir $AORTA_SWEEP_RESULT", "no_figure", "it is no regular file"},
         {"ln -s /dev/zero $AORTA_SWEEP_RESULT", "no_figure", "it is no regular file"},
-        {"rm $AORTA_SWEEP_DIR/log && mkfifo $AORTA_SWEEP_DIR/log; exit 3", "failed", "exit code 3, without a word"},
+        {"rm $AORTA_SWEEP_DIR/log && mkfifo $AORTA_SWEEP_DIR/log; exit 3", "failed", "exit code 3 without any output"},
         {"head -c 2000000 /dev/zero >$AORTA_SWEEP_RESULT", "no_figure", "it is larger than 1 MiB"},
         {"echo {\\\"step_ms\\\": -5} >$AORTA_SWEEP_RESULT", "no_figure", "step_ms is -5, which is not in (0, 1e+12]"},
         {"echo {\\\"step_ms\\\": 0} >$AORTA_SWEEP_RESULT", "no_figure", "step_ms is 0, which is not in"},
@@ -202,7 +202,7 @@ static void test_hostile_results(void **state) {
         {"echo {\\\"step_ms\\\": 5, \\\"overlap_ratio\\\": 1.5} >$AORTA_SWEEP_RESULT", "no_figure",
          "overlap_ratio is 1.5, which is not in [0, 1]"},
         {"kill -KILL $$", "crashed", "signal 9 (Killed)"},
-        {"exit 7", "failed", "exit code 7, without a word"},
+        {"exit 7", "failed", "exit code 7 without any output"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char words[512], directory[32];
@@ -646,6 +646,21 @@ static void test_hwq(void **state) {
     run("sweep -o out3 --hwq tiny_kernel_stress --grid streams=1,2 device=cpu graph=false,true --repeats 1 --steps 3 "
         "--objective throughput",
         0, "5 trials: 5 done");
+    run("sweep --read out3", 0, " GFLOPS (1 run)");
+    run("sweep --read out3", 0, "; grid of hwq run tiny_kernel_stress\n");
+    run("sweep --compare out3 out3", 0, " GFLOPS (");
+    run("sweep --compare out3 out3", 0, "  importance  streams: ");
+    run("sweep --compare out3 out3", 0, "% of the variance of out3");
+}
+
+/* Trials that all fail, of one knob. */
+static void test_nothing_measured(void **state) {
+    (void)state;
+    run("sweep -o none --grid a=1,5 --repeats 1 --no-baseline --no-trace -- sh -c 'exit {a}'", 1,
+        "No result: no trial measured step_ms");
+    run("sweep --compare none none", 0, "no trial of none measured step_ms: nothing to compare");
+    run("sweep --compare none --by a=1,5", 2,
+        "--by a=1,5: this is the only knob of none; --read none compares its values");
 }
 
 static void test_wrong(void **state) {
@@ -690,6 +705,7 @@ int main(void) {
         cmocka_unit_test(test_large_folders),
         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_hwq),
+        cmocka_unit_test(test_nothing_measured),
         cmocka_unit_test(test_wrong),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
