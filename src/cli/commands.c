@@ -346,7 +346,10 @@ aorta_status aorta_cli_group_find(const struct aorta_command_group *group, const
 }
 
 aorta_status aorta_cli_group_run(const struct aorta_command_group *group, int argc, char **argv) {
-    if (argc < 2) return AORTA_ERROR(AORTA_USAGE, "%s needs a command; %s --help lists them", group->name, group->name);
+    if (argc < 2) {
+        aorta_cli_group_usage(group, stderr);
+        return AORTA_ERROR(AORTA_USAGE, "name a command of %s", group->name);
+    }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         aorta_cli_group_usage(group, stdout);
         return NULL;

@@ -279,7 +279,7 @@ aorta_status aorta_cli_hwq_run_priority(int argc, char **argv) {
     struct hwq_values values = {.command = "run-priority"};
     if (argc < 2 || !aorta_cli_asks_for_help(argv[1])) {
         if (argc < 2 || argv[1][0] == '-')
-            return AORTA_ERROR(AORTA_USAGE, "aorta hwq run-priority: the group comes first: P0, P1, P2, P3 or all");
+            return AORTA_ERROR(AORTA_USAGE, "the group comes first: aorta hwq run-priority P0|P1|P2|P3|all [OPTIONS]");
         values.named = argv[1];
         AORTA_TRY(find_group(argv[1], &values.group));
     }

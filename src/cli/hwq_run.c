@@ -323,9 +323,8 @@ static aorta_status run_command(const char *command, const char *about, int argc
     if (argc < 2 || !aorta_cli_asks_for_help(argv[1])) {
         if (argc < 2 || argv[1][0] == '-')
             return AORTA_ERROR(AORTA_USAGE,
-                               "aorta hwq %s: the workload comes first (aorta hwq %s WORKLOAD [OPTIONS]); aorta hwq "
-                               "list shows them",
-                               command, command);
+                               "the workload comes first: aorta hwq %s WORKLOAD [OPTIONS]; aorta hwq list shows them",
+                               command);
         values.named = argv[1];
         AORTA_TRY(aorta_hwq_find(argv[1], &values.workload));
     }

@@ -265,7 +265,7 @@ static aorta_status check_windows(const struct aorta_trace_run_arguments *argume
     if (!(arguments->every_s > 0))
         return only ? AORTA_ERROR(AORTA_USAGE, "%s is for windows: give --every SECONDS too", only) : NULL;
     if (arguments->every_s < 1)
-        return AORTA_ERROR(AORTA_USAGE, "--every %g: a window has a second at least", arguments->every_s);
+        return AORTA_ERROR(AORTA_USAGE, "--every %g: a window lasts at least 1 second", arguments->every_s);
     if (aorta_trace_run_choose(arguments->tool) == AORTA_TRACE_RUN_ROCM)
         return AORTA_ERROR(AORTA_USAGE, "--every is for CUDA: rocprofv3 writes its records when the program ends");
     if (arguments->json || arguments->csv)

@@ -287,11 +287,10 @@ static aorta_status read_files(const char *directory, const struct aorta_trace_o
     if (nothing) {
         aorta_status_free(status);
         status = NULL;
-        aorta_text_printf(
-            &outcome->words,
-            "no activity of a GPU was recorded: rocprofv3 wrote no trace below %s. Its own messages stand "
-            "above; it records processes that use HIP or HSA through ROCm's shared libraries",
-            directory);
+        aorta_text_printf(&outcome->words,
+                          "no GPU activity was recorded: rocprofv3 wrote no trace below %s. Its own messages are "
+                          "above; it records processes that use HIP or HSA through ROCm's shared libraries",
+                          directory);
         aorta_text_append(&outcome->words, "", 1);
     }
     for (size_t i = 0; i < outcome->traces.count; i++) {

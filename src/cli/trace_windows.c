@@ -1,7 +1,6 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/lines.h"
-#include "base/log.h"
 #include "base/signals.h"
 #include "base/thread.h"
 #include "cli/trace_run.h"
@@ -103,7 +102,7 @@ static aorta_status evaluate(struct aorta_trace_windows *windows, const struct a
     AORTA_TRY(aorta_trace_run_read(window->path, &reading, &evaluated->record));
     AORTA_TRY(aorta_window_processes_take(&windows->processes, window->start_ms, &evaluated->record, &evaluated->gone));
     if (!evaluated->record.traces.count) {
-        evaluated->reason = "no activity of a GPU was recorded in this window";
+        evaluated->reason = "no GPU activity was recorded in this window";
         return NULL;
     }
     if (!windows->described) aorta_trace_run_describe(&evaluated->record, &evaluated->words);
@@ -185,7 +184,7 @@ static aorta_status look_at_last(struct aorta_trace_windows *windows, const stru
         for (; removed + (size_t)windows->options.keep <= i; removed++) aorta_window_remove(&list.items[removed]);
     }
     if (!list.count)
-        fprintf(stderr, "%s: no window is in %s yet\n", windows->options.command, windows->options.directory);
+        fprintf(stderr, "%s: no window is in %s\n", windows->options.command, windows->options.directory);
     aorta_arena_free(&list.arena);
     return status;
 }
@@ -329,6 +328,20 @@ static aorta_status written(struct aorta_trace_windows *windows) {
     return AORTA_ERROR(AORTA_IO, "the standard error cannot be written");
 }
 
+/* A watch starts before the program; with --once the windows are there. */
+static aorta_status check_windows(const char *directory, bool once) {
+    struct aorta_window_list list;
+    aorta_status status = aorta_windows_list(directory, -1, &list);
+    if (!status && !list.count && once)
+        status = AORTA_ERROR(AORTA_IO, "%s holds no window; aorta trace run --every SECONDS --into %s writes them",
+                             directory, directory);
+    else if (!status && !list.count)
+        fprintf(stderr, "aorta trace watch: waiting for windows of aorta trace run --every SECONDS --into %s\n",
+                directory);
+    aorta_arena_free(&list.arena);
+    return status;
+}
+
 static aorta_status watch_with(const struct watch_arguments *arguments, const char *directory,
                                const struct aorta_trace_options *reading) {
     struct aorta_trace_windows_options options = arguments->windows;
@@ -338,14 +351,10 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
     options.grace_ms = (int64_t)(arguments->grace_s * 1e3);
     struct aorta_trace_windows windows;
     struct aorta_signals *signals;
-    const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
-    const bool missing = access(directory, F_OK) != 0;
-    if (missing && arguments->once)
+    if (arguments->once && access(directory, F_OK) != 0)
         return AORTA_ERROR(AORTA_USAGE, "%s: no such folder; name the one of aorta trace run --into", directory);
     AORTA_TRY(aorta_directory_make(directory));
-    if (missing)
-        aorta_log(&log, AORTA_LOG_INFO, "%s is new: waiting for what aorta trace run --every SECONDS --into %s writes",
-                  directory, directory);
+    AORTA_TRY(check_windows(directory, arguments->once));
     AORTA_TRY(aorta_signals_begin(no_words, NULL, &signals));
     aorta_status status = aorta_trace_windows_open(&options, &windows);
     if (!status) {
@@ -359,7 +368,8 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
 
 static aorta_status watch_run(struct aorta_cli_line *line, void *values) {
     const struct watch_arguments *arguments = values;
-    if (line->operand_count != 1) return AORTA_ERROR(AORTA_USAGE, "one folder is to be named; usage: %s", syntax.usage);
+    if (line->operand_count != 1)
+        return AORTA_ERROR(AORTA_USAGE, "name one folder of windows; usage: %s", syntax.usage);
     AORTA_TRY(aorta_trace_check_step_range(arguments->windows.step_range));
     AORTA_TRY(aorta_cli_comm_patterns(line, &arguments->patterns));
     const struct aorta_trace_options reading = {

@@ -208,8 +208,8 @@ static void warn_of_missing_ranks(const struct aorta_run *run, const struct aort
     int missing = 0;
     for (size_t i = 0; i < run->rank_count && run->ranks[i] == missing; i++) missing++;
     aorta_log(log, AORTA_LOG_WARNING,
-              "%s holds %zu of %d ranks (rank %d is missing): who waited for whom cannot be said in full",
-              run->directory, run->rank_count, run->world_size, missing);
+              "%s holds %zu of %d ranks (rank %d is missing): waits between ranks are incomplete", run->directory,
+              run->rank_count, run->world_size, missing);
 }
 
 struct aorta_run_coverage aorta_run_coverage(const struct aorta_run *run, size_t index) {

@@ -278,8 +278,8 @@ static void put_why(const struct aorta_spool_facts *facts, struct aorta_text *ou
 static void put_unseen(const struct aorta_cuda_search *search, struct aorta_text *out) {
     if (!search->driver_pid) {
         aorta_text_puts(out,
-                        "none of its processes loaded CUDA's driver (libcuda.so.1): the program ran on the CPU, or "
-                        "was over at once. For PyTorch see torch.cuda.is_available(); `aorta info` shows which "
+                        "no process of the program loaded CUDA's driver (libcuda.so.1): the program ran on the CPU, "
+                        "or ended at once. For PyTorch see torch.cuda.is_available(); `aorta info` shows which "
                         "devices are there");
         return;
     }
@@ -295,7 +295,7 @@ static void put_unseen(const struct aorta_cuda_search *search, struct aorta_text
 
 void aorta_trace_run_explain_nothing(const struct aorta_trace_run_record *record,
                                      const struct aorta_trace_run_result *result, struct aorta_text *out) {
-    aorta_text_puts(out, "no activity of a GPU was recorded: ");
+    aorta_text_puts(out, "no GPU activity was recorded: ");
     for (size_t i = 0; i < record->process_count; i++) put_why(&record->processes[i].facts, out);
     if (record->process_count) return;
     put_unseen(&result->search, out);

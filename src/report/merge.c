@@ -319,7 +319,7 @@ static void describe_rank(const struct merging *m, size_t i, struct aorta_text *
     if (m->written[i].odd)
         aorta_text_printf(out, " (%" PRId64 " with a time that is no number, left as it was)", m->written[i].odd);
     int64_t copies = m->ranks[i].trace->warnings[AORTA_REASON_SAME_FILE].count;
-    if (copies) aorta_text_printf(out, " (given %" PRId64 " times: read once)", copies + 1);
+    if (copies) aorta_text_printf(out, " (%s skipped)", aorta_counted(copies, "equal file").text);
 }
 
 /* One line of the report, which goes on below if it is long. Empties `line`. */

@@ -49,7 +49,7 @@ static const struct {
     {"merge - --tracks -o /dev/null <" ZERO, 0, "events of standard input"},
     {"analyze " ZERO ONE "--by path --top 1", 0, "host, between calls"},
     {"merge -o $OUT.json", 2, "no files to merge; give the trace of each rank"},
-    {"merge " ZERO ZERO ONE "-o $OUT.json", 0, "rank0.json.gz (given 2 times: read once)"},
+    {"merge " ZERO ZERO ONE "-o $OUT.json", 0, "rank0.json.gz (1 equal file skipped)"},
     {"merge " ZERO "$FOLDER/../plain.json -o $OUT.json", 2, "are both of rank 0; give one file of each rank"},
     {"merge /nowhere.json -o $OUT.json", 2, "cannot open /nowhere.json"},
     {"merge " ZERO "-o /proc/x/y.json", 2, "--output: the directory /proc/x cannot be made"},

@@ -372,7 +372,7 @@ static void a_program_without_cuda_is_said_to_have_none(void **state) {
     recording_run(&r, "without-cuda", 3, NULL);
     assert_int_equal(r.result.exit_code, 3);
     assert_int_equal(r.record.process_count, 0);
-    expect_words(&r, "none of its processes loaded CUDA's driver");
+    expect_words(&r, "no process of the program loaded CUDA's driver");
     recording_close(&r);
 }
 

@@ -117,7 +117,7 @@ static void an_end_by_signal_is_passed_on(void **state) {
 static void nothing_recorded_is_said(void **state) {
     struct shell *shell = *state;
     shell_run(shell, TOOL "$A trace run --tool rocm -- sh -c 'exit 5'");
-    shell_expect(shell, 5, "", "no activity of a GPU was recorded: rocprofv3 wrote no trace");
+    shell_expect(shell, 5, "", "no GPU activity was recorded: rocprofv3 wrote no trace");
 }
 
 static void a_missing_tool_and_unfit_options_are_errors(void **state) {
