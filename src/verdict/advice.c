@@ -219,7 +219,7 @@ static const struct aorta_advice_row rows[] = {
      .text = "the GPU makes its batches, so nothing is copied"},
     {AORTA_CAUSE_COPY, OURS, .key = "dataloader.pin_memory", .value = "true",
      .text = "copy batches during the previous step"},
-    {AORTA_CAUSE_COPY, OURS, .key = "streams.assignment.prefetch", .value = aorta_advice_another,
+    {AORTA_CAUSE_COPY, OURS, .key = "streams.assignment.prefetch", .value = "reducescatter",
      .unless = "compile.enabled=true", .text = "a less busy stream copies the input sooner"},
     {AORTA_CAUSE_COPY, OURS | SPARSE, .text = "dataloader.pin_memory=true (copy batches during the previous step)"},
     {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_FILLS},

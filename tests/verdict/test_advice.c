@@ -259,11 +259,11 @@ static void test_copies(void **state) {
     static const struct {
         const char *mode, *view, *scatter, *clone, *await, *advice;
     } rows[] = {
-        {"ddp", "true", "false", "true", "false", "another streams.assignment.prefetch"},
-        {"fsdp", "false", "true", "true", "false", "another streams.assignment.prefetch"},
+        {"ddp", "true", "false", "true", "false", "streams.assignment.prefetch=reducescatter (a less busy"},
+        {"fsdp", "false", "true", "true", "false", "streams.assignment.prefetch=reducescatter (a less busy"},
         {"ddp", "false", "false", "false", "false", "distributed.gradient_as_bucket_view=true (gradients are made"},
         {"ddp", "true", "true", "true", "false", "distributed.overlap_clone_for_reduce_scatter=false (no clones"},
-        {"ddp", "true", "true", "false", "false", "another streams.assignment.prefetch"},
+        {"ddp", "true", "true", "false", "false", "streams.assignment.prefetch=reducescatter (a less busy"},
         {"fsdp", "true", "false", "false", "true",
          "workload.async_wait=false (a stress scenario that training does not need"},
     };
