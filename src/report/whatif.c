@@ -1,10 +1,9 @@
 #include "report/whatif.h"
+#include "report/phrases.h"
 #include "report/schemas.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { BAR = 40 };
 
 enum finding {
 #define FINDING(name, kind, key, template) name,
@@ -99,11 +98,15 @@ static void find_step(const struct aorta_whatif_result *result, struct aorta_fou
     const bool alone = result->remedies.set && result->row_count == 1 && result->only_remedies && after < before;
     const double longest = before - result->remedies.worth.least * (before - after);
     const bool wide = alone && longest - after >= WIDE * before;
+    const char *gain = aorta_arena_printf(&found->arena, "%+.0f to %+.0f%%", 100 * (longest - before) / before,
+                                          100 * (after - before) / before);
     FIND(found, wide ? STEP_RANGE : STEP, value("ranks", row->ranks, NULL), value("replayed", before / 1e6, "ms"),
          predicted("step", after / 1e6, "ms", place), predicted("longest", longest / 1e6, "ms", place),
          predicted("least_change", (longest - before) / before, "change", place),
          predicted("change", before > 0 ? (after - before) / before : NAN, "change", place),
-         predicted("efficiency", result->row_count > 1 ? row->efficiency : NAN, "share", place));
+         predicted("efficiency", result->row_count > 1 ? row->efficiency : NAN, "share", place),
+         text("range", wide ? aorta_about_range(after / 1e6, longest / 1e6).text : NULL),
+         text("gain", wide ? gain : NULL));
 }
 
 static void find_limit(const struct aorta_whatif_result *result, struct aorta_found_list *found) {
@@ -299,7 +302,7 @@ static const struct aorta_column asked_columns[] = {{"ranks", "ranks", .width = 
                                                     {"step_ms", "step ms", 12, .decimals = 3},
                                                     {"exposed_comm_ms", "exposed ms", 12, .decimals = 3},
                                                     {"efficiency", "efficiency", 11, .decimals = 1},
-                                                    {"of_replayed", "of replayed", 13, .decimals = 1},
+                                                    {"of_replayed", "of step before", 16, .decimals = 1},
                                                     {0}};
 static const struct aorta_result_table asked_steps = {"steps", .rows = step_rows, .size = sizeof(struct step_values),
                                                       .fill = fill_asked, .columns = asked_columns};
@@ -308,26 +311,11 @@ const struct aorta_result_table *const aorta_whatif_tables[] = {&steps, NULL};
 
 /* ---- text ---- */
 
-/* The curve between the numbers that the table has. */
-static void text_curve(const struct aorta_whatif_result *result, struct aorta_text *out) {
-    size_t asked = 0;
-    for (size_t i = 0; i < result->row_count; i++) asked += result->rows[i].asked;
-    if (asked == result->row_count) return;
-    aorta_text_puts(out, "\nEfficiency by ranks\n");
-    for (size_t i = 0; i < result->row_count; i++) {
-        double efficiency = result->rows[i].efficiency;
-        int length = efficiency >= 1 ? BAR : (int)lround(efficiency * BAR);
-        aorta_text_printf(out, "%8d  %-*.*s %3.0f%%\n", result->rows[i].ranks, BAR, length,
-                          "########################################", 100 * efficiency);
-    }
-}
-
 void aorta_whatif_text(const struct aorta_whatif_result *result, const struct aorta_found_list *found,
                        struct aorta_text *out) {
     aorta_found_text(found, out);
     aorta_text_puts(out, "\n");
     aorta_table_text(&asked_steps, result, &(struct aorta_table_view){.most = SIZE_MAX}, out);
-    text_curve(result, out);
     aorta_text_puts(out, "\n");
     aorta_found_notes_text(found, out);
 }
