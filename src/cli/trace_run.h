@@ -122,13 +122,12 @@ void aorta_trace_run_quote(struct aorta_text *out, char *const *words);
     }
 extern const char *const aorta_trace_windows_events[];
 
-/* Reading takes some ten times as much memory. */
 #define AORTA_CLI_ANALYSE_MB_OPTION(place)                                                                             \
     {                                                                                                                  \
         .key = "analyse-mb", .type = AORTA_OPTION_INT, .offset = (place), .fallback = "256",                           \
         .limits = &aorta_trace_windows_mb, .argument = "MB",                                                           \
         .help = "evaluate only the first part of windows with more records than this (all ranks together); analysis "  \
-                "takes about ten times as much memory"                                                                 \
+                "takes about seven times as much memory"                                                               \
     }
 extern const struct aorta_range_limits aorta_trace_windows_mb;
 
