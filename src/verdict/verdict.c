@@ -135,7 +135,8 @@ static void split_exposed(const struct aorta_rank_step *item, const struct aorta
         sums->slow_bytes[kind] += range->info.bytes;
     }
     add_cost(costs, AORTA_CAUSE_EXPOSED_COLLECTIVE, kind, slow - arrived);
-    add_to_tally(&sums->exposed_where[kind], range->info.tag, range->info.layer, slow - arrived);
+    const char *unit = range->info.within ? range->info.within : range->info.tag;
+    add_to_tally(&sums->exposed_where[kind], unit, range->info.layer, slow - arrived);
 }
 
 /* Without what the host waited for meanwhile, which are causes of their own. */

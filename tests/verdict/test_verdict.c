@@ -390,8 +390,7 @@ static void serialized(void **state) {
 
 /* The fact on the largest part of a cost is a part of that cost. It contains no time of queued compute or slow
  * transfers. */
-static void part_of_exposed(void **state) {
-    (void)state;
+static void check_part_of_exposed(bool kernels) {
     struct run *run = new_run();
     struct sample *sample = begin(run, 0, 0);
     sample_compute(sample, 0, 10 * MS, 0);
@@ -400,6 +399,8 @@ static void part_of_exposed(void **state) {
     sample_compute(sample, 20 * MS, 30 * MS, 12 * MS);
     struct aorta_range *second = sample_collective(sample, AORTA_REDUCE_SCATTER, 30 * MS, 33 * MS, 0);
     second->stream = 0, second->info.tag = "second";
+    if (kernels) first->info.within = "first", first->info.tag = "ncclDevKernel";
+    if (kernels) second->info.within = "second", second->info.tag = "ncclDevKernel";
     sample_compute(sample, 33 * MS, 40 * MS, 33 * MS);
     sample_done(sample, INT64_MIN);
     struct aorta_verdict verdict = verdict_of(run, 0);
@@ -409,6 +410,13 @@ static void part_of_exposed(void **state) {
     expect_fact(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_FACT_EXPOSED_UNIT, 3, NULL);
     expect_place(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_FACT_EXPOSED_UNIT, "second");
     end(run, &verdict);
+}
+
+/* Kernel records name the kernel; the unit is the range that it belongs to. */
+static void part_of_exposed(void **state) {
+    (void)state;
+    check_part_of_exposed(false);
+    check_part_of_exposed(true);
 }
 
 /* A unit that has almost all of the exposed time says no more than the whole: 10 of 10.2 ms. */
