@@ -6,6 +6,7 @@
 #include "hwq/run.h"
 #include "report/page.h"
 
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 
@@ -88,10 +89,10 @@ static void add_row(struct aorta_text *table, const struct aorta_hwq_result *res
     if (!table->length)
         aorta_text_printf(table, "\n%-21s %7s %9s %9s %10s %-10s %9s %-9s %s\n", "workload", "streams", "p50 ms",
                           "p99 ms", "throughput", "", "switch us", "limit", "verified");
-    aorta_text_printf(table, "%-21s %7d %9.4f %9.4f %10.5g %-10s %9.3f %-9s %s\n", result->workload_name,
-                      result->stream_count, result->latency_ms.p50, result->latency_ms.p99, result->throughput,
-                      result->throughput_unit, 1e3 * found->overhead_ms, limit ? limit : "-",
-                      result->verified ? result->verified : "-");
+    aorta_text_printf(table, "%-21s %7d %9.4f %9.4f %10s %-10s %9.2f %-9s %s\n", result->workload_name,
+                      result->stream_count, result->latency_ms.p50, result->latency_ms.p99,
+                      isnan(result->throughput) ? "-" : aorta_brief(result->throughput).text, result->throughput_unit,
+                      1e3 * found->overhead_ms, limit ? limit : "-", result->verified ? result->verified : "-");
 }
 
 static void add_result(struct group_run *run, const struct aorta_hwq_result *result) {

@@ -418,9 +418,10 @@ static void say_row(const struct aorta_hwq_result *result, double efficiency, do
     const int filled = share > 0.0 ? (int)lround(share * BAR) : 0;
     memset(bar, '#', (size_t)filled);
     bar[filled] = '\0';
-    aorta_text_printf(out, "%7d %12.5g %10.4f %10.4f %9.0f%% %11.3f  %-9s  %s\n", result->stream_count,
-                      result->throughput, result->latency_ms.p50, result->latency_ms.p99, 100 * efficiency,
-                      1e3 * result->switch_latency.overhead_ms, limit ? limit : "-", bar);
+    aorta_text_printf(out, "%7d %12s %10.4f %10.4f %9.0f%% %11.2f  %-9s  %s\n", result->stream_count,
+                      isnan(result->throughput) ? "-" : aorta_brief(result->throughput).text, result->latency_ms.p50,
+                      result->latency_ms.p99, 100 * efficiency, 1e3 * result->switch_latency.overhead_ms,
+                      limit ? limit : "-", bar);
 }
 
 void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,

@@ -147,6 +147,22 @@ static void test_scaling_finds_peak_and_inflection(void **state) {
     aorta_hwq_scaling_free(&scaling);
 }
 
+/* Three digits are measured; the rest of a throughput is noise. */
+static void test_the_table_of_a_sweep_has_three_digits(void **state) {
+    const struct aorta_hwq_result results[] = {
+        {.workload_name = "moe", .throughput_unit = "steps/s", .stream_count = 1, .throughput = 0.076516},
+        {.workload_name = "moe", .stream_count = 2, .throughput = NAN}};
+    struct aorta_hwq_scaling scaling;
+    struct aorta_text text = {0};
+    (void)state;
+    check_ok(aorta_hwq_scaling_make(results, 2, &scaling));
+    aorta_hwq_sweep_text(results, 2, &scaling, &text);
+    assert_non_null(strstr(text.data, "\n      1       0.0765 "));
+    assert_non_null(strstr(text.data, "\n      2            - "));
+    aorta_text_free(&text);
+    aorta_hwq_scaling_free(&scaling);
+}
+
 /* ---- words on the command line ---- */
 
 static void test_process_groups(void **state) {
@@ -652,6 +668,7 @@ int main(void) {
         cmocka_unit_test(test_gaps_around_calls_of_the_host),
         cmocka_unit_test(test_a_span_without_length_does_not_precede_itself),
         cmocka_unit_test(test_scaling_finds_peak_and_inflection),
+        cmocka_unit_test(test_the_table_of_a_sweep_has_three_digits),
         cmocka_unit_test(test_process_groups),
         cmocka_unit_test(test_sizes_and_shapes),
         cmocka_unit_test(test_unknown_workloads_name_the_nearest),
