@@ -120,7 +120,8 @@ static aorta_status run(struct aorta_cli_line *line, void *values) {
     if (line->operand_count)
         arguments->directories =
             (struct aorta_string_list){(const char *const *)line->operands, (size_t)line->operand_count};
-    if (!arguments->directories.count) return AORTA_ERROR(AORTA_USAGE, "no run is named; usage: %s", syntax.usage);
+    if (!arguments->directories.count)
+        return AORTA_ERROR(AORTA_USAGE, "name the directory of a run; usage: %s", syntax.usage);
     return report(line, arguments);
 }
 

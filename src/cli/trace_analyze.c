@@ -222,7 +222,7 @@ static aorta_status analyze(struct aorta_cli_line *line, const struct analyze_ar
 
 static aorta_status run(struct aorta_cli_line *line, void *values) {
     const struct analyze_arguments *arguments = values;
-    if (!line->operand_count) return AORTA_ERROR(AORTA_USAGE, "no trace is named; usage: %s", syntax.usage);
+    if (!line->operand_count) return AORTA_ERROR(AORTA_USAGE, "name a trace; usage: %s", syntax.usage);
     if (arguments->markdown && (arguments->json || arguments->quiet || arguments->by.count))
         return AORTA_ERROR(AORTA_USAGE, "--markdown is a form of the verdict: give it without %s",
                            arguments->json    ? "--json"

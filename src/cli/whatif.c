@@ -387,7 +387,7 @@ static aorta_status open_recorded(struct aorta_cli_line *line, const struct requ
 static aorta_status run(struct aorta_cli_line *line, void *values) {
     const struct whatif_arguments *arguments = values;
     if (!line->operand_count)
-        return AORTA_ERROR(AORTA_USAGE, "no trace and no run directory is named; usage: %s", syntax.usage);
+        return AORTA_ERROR(AORTA_USAGE, "name a trace or the directory of a run; usage: %s", syntax.usage);
     struct request request = {.arguments = arguments, .arena = &line->arena};
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
     AORTA_TRY(read_request(&request));

@@ -296,8 +296,7 @@ void aorta_metrics_markdown(struct aorta_text *out) {
          "read\non a thread of their own when the step begins, and every `training.log_interval` steps while a reading "
          "takes longer than 0.2 ms",
          reading_rows},
-        {"Between these and the next two stands `clock_limited_by[]`, why the clock is below its highest",
-         reading_age_rows},
+        {"Then `clock_limited_by[]`, an array that says why the clock is below its highest, and", reading_age_rows},
         {"`clocks`, about once a second on GPUs; with `limited_by[]`", aorta_clocks_rows},
         {"and", aorta_clocks_at_rows},
         {"`profile`: the ranges of the iteration and their figures, `null` where the step was not recorded; "

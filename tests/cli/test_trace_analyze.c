@@ -43,7 +43,7 @@ static const struct {
     const char *output; /* a part of it */
 } calls[] = {
     {"--help", 0, "Usage: aorta trace analyze FILE|DIR"},
-    {"", 2, "no trace is named; usage: aorta trace analyze"},
+    {"", 2, "name a trace; usage: aorta trace analyze"},
     {"/nowhere.json", 2, "cannot open /nowhere.json: No such file"},
     {TRACE_DATA "/../../lint", 2, "contains no trace"},
     {WHOLE "/h100_qwen.json.gz --gpus-per-node 0", 2, "expected an integer of at least 1\n"},

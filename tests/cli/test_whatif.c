@@ -89,7 +89,7 @@ static const struct {
     {BOTH "--remedy precision=bf16 --remedy fusion --ranks 64", 0, "  exposed     all_gather, "},
     {BOTH "--remedy fussion", 2,
      "--remedy fussion: no such remedy (did you mean fusion?); one of recompute, attention"},
-    {"", 2, "no trace and no run directory is named"},
+    {"", 2, "name a trace or the directory of a run; usage"},
     {"/nowhere.json", 2, "cannot open /nowhere.json"},
 };
 
