@@ -66,6 +66,6 @@ set -- "$tool" $arguments -d "$output" -- "$aorta" train --config "$config" --en
 echo "rocprof_capture: $*" >&2
 status=0
 "$@" || status=$?
-[ $status -eq 0 ] || echo "rocprof_capture: the run ended with status $status; what was written is analysed" >&2
+[ $status -eq 0 ] || echo "rocprof_capture: the run ended with status $status; what was written is analyzed" >&2
 "$aorta" trace analyze "$output"
 exit $status

@@ -65,7 +65,7 @@ static const struct aorta_option rows[] = {
     AORTA_CLI_JSON_LINES_OPTION(AT(windows.json_lines)),
     AORTA_CLI_PROMETHEUS_OPTION(AT(windows.prometheus)),
     AORTA_CLI_TENSORBOARD_OPTION(AT(windows.tensorboard)),
-    AORTA_CLI_ANALYSE_MB_OPTION(AT(windows.analyse_mb)),
+    AORTA_CLI_ANALYZE_MB_OPTION(AT(windows.analyze_mb)),
     {"limit-mb", AORTA_OPTION_INT, AT(limit_mb), TEXT_OF(AORTA_TRACE_RUN_LIMIT_MB), .limits = &at_least_one,
      .argument = "MB", .help = "stop recording a process when its file has this size (CUDA only)"},
     {"nvtx", AORTA_OPTION_BOOL, AT(nvtx), "false",
@@ -276,7 +276,7 @@ static aorta_status check_windows(const struct aorta_trace_run_arguments *argume
     if (!arguments->into) return NULL;
     if (arguments->windows.json_lines || arguments->windows.prometheus || arguments->windows.tensorboard ||
         arguments->output)
-        return AORTA_ERROR(AORTA_USAGE, "--into leaves analysing to `aorta trace watch DIR`, which has %s",
+        return AORTA_ERROR(AORTA_USAGE, "--into leaves analyzing to `aorta trace watch DIR`, which has %s",
                            arguments->output               ? "--keep in place of -o"
                            : arguments->windows.json_lines ? "--json-lines"
                            : arguments->windows.prometheus ? "--prometheus"

@@ -28,7 +28,7 @@ struct aorta_trace_windows_options {
     const char *step_range;  /* as of trace run */
     const struct aorta_trace_options *reading;
     bool whole;         /* windows are evaluated as they are, not their steps */
-    int64_t analyse_mb; /* of a larger window the first part is evaluated */
+    int64_t analyze_mb; /* of a larger window the first part is evaluated */
     int64_t keep;       /* so many of the newest windows stay, older ones are removed when evaluated */
     int64_t grace_ms;   /* so long after its end a window waits for processes that have not closed it */
 };
@@ -122,9 +122,9 @@ void aorta_trace_run_quote(struct aorta_text *out, char *const *words);
     }
 extern const char *const aorta_trace_windows_events[];
 
-#define AORTA_CLI_ANALYSE_MB_OPTION(place)                                                                             \
+#define AORTA_CLI_ANALYZE_MB_OPTION(place)                                                                             \
     {                                                                                                                  \
-        .key = "analyse-mb", .type = AORTA_OPTION_INT, .offset = (place), .fallback = "256",                           \
+        .key = "analyze-mb", .type = AORTA_OPTION_INT, .offset = (place), .fallback = "256",                           \
         .limits = &aorta_trace_windows_mb, .argument = "MB",                                                           \
         .help = "evaluate only the first part of windows with more records than this (all ranks together); analysis "  \
                 "takes about seven times as much memory"                                                               \

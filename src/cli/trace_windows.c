@@ -97,7 +97,7 @@ static aorta_status evaluate(struct aorta_trace_windows *windows, const struct a
     struct aorta_trace_analysis_options options = {0};
     struct aorta_text words = {0};
     struct aorta_trace_options reading = *windows->options.reading;
-    const double part = (double)(windows->options.analyse_mb << 20) / (double)aorta_window_bytes(window);
+    const double part = (double)(windows->options.analyze_mb << 20) / (double)aorta_window_bytes(window);
     if (part < 1) reading.until_ns = window->start_ms * 1000000 + (int64_t)(part * 1e6 * (double)window->length_ms);
     AORTA_TRY(aorta_trace_run_read(window->path, &reading, &evaluated->record));
     AORTA_TRY(aorta_window_processes_take(&windows->processes, window->start_ms, &evaluated->record, &evaluated->gone));
@@ -198,7 +198,7 @@ static aorta_status look_windows(struct aorta_trace_windows *windows, bool *eval
     if (over) {
         const struct aorta_window *window = &list.items[over - 1];
         if (over > 1)
-            fprintf(stderr, "%s: %s not evaluated: analysing takes longer than a window\n", windows->options.command,
+            fprintf(stderr, "%s: %s not evaluated: analyzing takes longer than a window\n", windows->options.command,
                     aorta_counted((long long)over - 1, "window").text);
         windows->evaluated_ms = window->start_ms;
         status = take(windows, window);
@@ -266,7 +266,7 @@ static const struct aorta_option rows[] = {
     AORTA_CLI_JSON_LINES_OPTION(AT(windows.json_lines)),
     AORTA_CLI_PROMETHEUS_OPTION(AT(windows.prometheus)),
     AORTA_CLI_TENSORBOARD_OPTION(AT(windows.tensorboard)),
-    AORTA_CLI_ANALYSE_MB_OPTION(AT(windows.analyse_mb)),
+    AORTA_CLI_ANALYZE_MB_OPTION(AT(windows.analyze_mb)),
     {"keep", AORTA_OPTION_INT, AT(windows.keep), "1", .limits = &not_negative, .argument = "N",
      .help = "number of newest windows that stay in the folder; older ones are removed after their "
              "evaluation"},

@@ -272,7 +272,7 @@ aorta_status aorta_stream_synchronize(struct aorta_stream *stream) {
     if (stream->branch)
         return aorta_capture_break(
             stream->branch->capture,
-            AORTA_ERROR(AORTA_DEVICE, "stream %s cannot be synchronised while it is captured", stream->name));
+            AORTA_ERROR(AORTA_DEVICE, "stream %s cannot be synchronized while it is captured", stream->name));
     begin_watch(stream->device);
     return end_watch(stream->device, stream->device->backend->stream_synchronize(stream));
 }

@@ -218,7 +218,7 @@ static const struct {
     {AORTA_CUPTI_OLD_PROFILER_API, "the old cudaProfiler interface is in use in this process; end that first"},
     {AORTA_CUPTI_NOT_COMPATIBLE,
      "it does not suit this driver or another tracer; use the CUPTI of the driver's CUDA version"},
-    {AORTA_CUPTI_NOT_INITIALIZED, "it could not initialise; use the CUPTI of the driver's CUDA version"},
+    {AORTA_CUPTI_NOT_INITIALIZED, "it could not initialize; use the CUPTI of the driver's CUDA version"},
     {AORTA_CUPTI_VIRTUALIZED, "this virtual GPU does not allow tracing"},
     {AORTA_CUPTI_VIRTUALIZED_PRIVILEGES,
      "this virtual GPU does not allow tracing; its host must allow profiling for this machine (vGPU plugin parameter "

@@ -332,7 +332,7 @@ static int64_t step_ns_of(const struct aorta_step_metrics *step) {
 static aorta_status make_trace(const struct aorta_run *run, size_t rank, size_t first, size_t end, const char *path,
                                struct aorta_trace **trace) {
     struct aorta_measured_step *steps = calloc(end - first + 1, sizeof *steps);
-    if (!steps) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu iterations", end - first);
+    if (!steps) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyze %zu iterations", end - first);
     struct aorta_measured_rank measured = {.rank = run->ranks[rank],
                                            .world_size = run->world_size,
                                            .path = path,

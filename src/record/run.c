@@ -260,7 +260,7 @@ static void put_why(const struct aorta_spool_facts *facts, struct aorta_text *ou
     case AORTA_SPOOL_TAKEN:
         aorta_text_printf(out,
                           ": %s; only one profiler can have it. Run the program without its own profiler "
-                          "(torch.profiler, Nsight Systems, DCGM profiling), or analyse the trace which that one "
+                          "(torch.profiler, Nsight Systems, DCGM profiling), or analyze the trace which that one "
                           "writes (aorta trace analyze)",
                           facts->note);
         break;
@@ -269,7 +269,7 @@ static void put_why(const struct aorta_spool_facts *facts, struct aorta_text *ou
                           strerror((int)facts->head.result));
         break;
     default:
-        aorta_text_printf(out, " initialised CUDA, but no kernel, copy or fill ended while it was recorded%s%s",
+        aorta_text_printf(out, " initialized CUDA, but no kernel, copy or fill ended while it was recorded%s%s",
                           facts->note[0] ? "; " : "", facts->note);
     }
     aorta_text_append(out, "", 1);
@@ -289,7 +289,7 @@ static void put_unseen(const struct aorta_cuda_search *search, struct aorta_text
         aorta_text_puts(out, "CUDA_INJECTION64_PATH had been taken out of its environment. sudo, env -i, ssh, srun and "
                              "containers do that: pass the variables on, or start `aorta trace run` inside");
     else
-        aorta_text_puts(out, "the driver was never initialised (cuInit), or the process has more rights than its user "
+        aorta_text_puts(out, "the driver was never initialized (cuInit), or the process has more rights than its user "
                              "(setuid), in which case the driver ignores CUDA_INJECTION64_PATH");
 }
 

@@ -187,7 +187,7 @@ static const struct aorta_row figure_rows[] = {
      .help = "part of the communication that is hidden behind compute"},
     {"lost_records", AORTA_ROW_INT, AT(lost), .help = "records of the window that were lost"},
     {"evaluated_s", AORTA_ROW_NUMBER, AT(evaluated_s), .unit = "s", .decimals = 3,
-     .help = "what reading and analysing the window took"},
+     .help = "what reading and analyzing the window took"},
     {0},
 };
 #undef MS

@@ -97,7 +97,7 @@ static aorta_status open_traces(const char *const *paths, size_t count, const st
     const size_t cycles = aorta_trace_take_last_cycle(&recorded->traces);
     if (cycles > 1)
         aorta_log(log, AORTA_LOG_INFO,
-                  "%zu cycles of a profile schedule, each with steps of its own: the last one is analysed; name the "
+                  "%zu cycles of a profile schedule, each with steps of its own: the last one is analyzed; name the "
                   "files of another for that one, and aorta trace compare A B compares two",
                   cycles);
     AORTA_TRY(refuse_separate(&recorded->traces));

@@ -279,7 +279,7 @@ static void refusals(void **state) {
         {"cuptiSubscribe", 39, AORTA_UNSUPPORTED, "another profiler has CUPTI in this process"},
         {"cuptiEnableCallback", 35, AORTA_UNSUPPORTED, "cuptiEnableCallback ("},
         {"cuptiActivityRegisterCallbacks", 43, AORTA_UNSUPPORTED, "MIG"},
-        {"cuptiActivityRegisterTimestampCallback", 15, AORTA_UNSUPPORTED, "could not initialise"},
+        {"cuptiActivityRegisterTimestampCallback", 15, AORTA_UNSUPPORTED, "could not initialize"},
         {"cuptiGetVersion", 999, AORTA_DEVICE, "cuptiGetVersion ("},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

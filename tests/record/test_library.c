@@ -384,7 +384,7 @@ static void cuda_that_was_never_initialised_is_seen(void **state) {
     assert_int_equal(r.record.process_count, 0);
     assert_true(r.result.search.driver_pid > 0);
     assert_false(r.result.search.dropped);
-    expect_words(&r, "never initialised (cuInit)");
+    expect_words(&r, "never initialized (cuInit)");
     recording_close(&r);
 }
 
@@ -394,7 +394,7 @@ static void cuda_without_work_is_reported(void **state) {
     recording_open(&r);
     recording_run(&r, "idle", 0, NULL);
     only_process(&r, AORTA_SPOOL_ENDED);
-    expect_words(&r, "initialised CUDA, but no kernel, copy or fill ended");
+    expect_words(&r, "initialized CUDA, but no kernel, copy or fill ended");
     recording_close(&r);
 }
 

@@ -130,7 +130,7 @@ static void what_does_not_fit_windows_is_refused(void **state) {
         {"--prometheus f", "--prometheus is for windows: give --every SECONDS too"},
         {"--every 0.5", "--every 0.5: a window lasts at least 1 second"},
         {"--every 2 --json", "--json-lines FILE has a line for each window"},
-        {"--every 2 --into w --json-lines f", "--into leaves analysing to `aorta trace watch DIR`"},
+        {"--every 2 --into w --json-lines f", "--into leaves analyzing to `aorta trace watch DIR`"},
         {"--tool rocm --every 2", "--every is for CUDA"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -207,7 +207,7 @@ static void test_synchronising_inside(void **state) {
     set_up(*state, &s);
     check_ok(aorta_capture_begin(s.origin));
     check_fails(aorta_stream_synchronize(s.origin), AORTA_DEVICE, "origin");
-    check_end_fails(&s, "synchronised");
+    check_end_fails(&s, "synchronized");
     check_ok(aorta_capture_begin(s.origin));
     check_ok(aorta_event_record(s.other, s.origin));
     assert_false(aorta_event_done(s.other));
