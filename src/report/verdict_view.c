@@ -337,7 +337,9 @@ static bool is_within_spread(const struct aorta_verdict *verdict, const struct a
 static void put_partner(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
                         struct aorta_text *out) {
     if (finding->joint_ms > 0) return; /* the name has both */
-    aorta_text_puts(out, "only with ");
+    static const double LITTLE = 0.01; /* of the gain */
+    const double alone_ms = finding->alone_ms > LITTLE * finding->gain_ms ? finding->alone_ms : 0;
+    aorta_text_printf(out, "alone %s ms, this much only with ", aorta_about(alone_ms).text);
     const bool of_no_kind = finding->partner < AORTA_CAUSE_COUNT && aorta_cause_has_kind(finding->partner) &&
                             !aorta_verdict_find(verdict, finding->partner);
     if (finding->partner == AORTA_CAUSE_COUNT || of_no_kind)

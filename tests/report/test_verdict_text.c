@@ -289,12 +289,14 @@ static void two_that_gain_only_together(void **state) {
     expect_headline("exposed copies + late kernel launches: 100 -> 56 ms per step if both are fixed (-44%)");
     expect("         44 ms  exposed copies + late kernel launches (copy)\n");
     copies->joint_ms = 0; /* the largest part is not of this finding */
+    copies->alone_ms = 2;
     (void)add(AORTA_CAUSE_HOST_PAUSE, 15, 0);
     expect_headline("host stall: 100 -> 85 ms per step if fixed (-15%)");
-    expect("(only with late kernel launches)\n");
+    expect("(alone 2.0 ms, this much only with late kernel launches)\n");
+    copies->alone_ms = 0.01;
     for (int i = 0; i < 2; i++) { /* slow collectives of no kind that has a finding */
         copies->partner = i ? AORTA_CAUSE_SLOW_COLLECTIVE : AORTA_CAUSE_COUNT;
-        expect("(only with the other fixes)\n");
+        expect("(alone 0 ms, this much only with the other fixes)\n");
     }
 }
 
