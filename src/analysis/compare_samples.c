@@ -1,12 +1,159 @@
-#include "analysis/call_trees.h"
-#include "analysis/compare.h"
-
+/* Samples of recordings that are compared, and the tree of what launched their work. */
 #include "analysis/breakdown.h"
+#include "analysis/compare.h"
+#include "base/array.h"
 #include "base/sort.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { DEEPEST = 128 };
+
+/* ---- nodes of the tree ---- */
+
+static uint32_t add_node(struct aorta_call_trees *trees, const struct aorta_call_node *key) {
+    const size_t cells = trees->inputs * (trees->count + 1);
+    struct aorta_arena *memory = trees->memory;
+    const uint32_t number =
+        aorta_keys_add(&trees->keys, key->parent, (int64_t)(intptr_t)key->name, key->module, memory);
+    if (number < trees->count) return number;
+    memory->failed = memory->failed ||
+                     !aorta_array_fit(&trees->nodes, &trees->node_capacity, trees->count + 1, sizeof *trees->nodes) ||
+                     !aorta_array_fit(&trees->there, &trees->there_capacity, cells, sizeof *trees->there) ||
+                     !aorta_array_fit(&trees->ns, &trees->ns_capacity, cells, sizeof *trees->ns);
+    if (memory->failed) return 0;
+    for (size_t i = cells - trees->inputs; i < cells; i++) {
+        trees->there[i] = false;
+        trees->ns[i] = 0;
+    }
+    trees->nodes[trees->count++] = *key;
+    return number;
+}
+
+/* ---- paths of a rank's work ---- */
+
+struct walking {
+    struct aorta_call_trees *trees;
+    size_t input;
+    const struct aorta_trace *trace;
+    const char **operations, **modules; /* by text: common names; NULL: not asked yet */
+    struct aorta_nest_range *nest;      /* of the functions */
+    struct aorta_forwards forwards;
+};
+
+/* LlamaRMSNorm_3: LlamaRMSNorm. NULL: a function, no module. */
+static const char *module_name(struct walking *w, uint32_t text) {
+    const char *name = aorta_module_name(aorta_trace_text(w->trace, text));
+    if (!name || w->modules[text]) return w->modules[text];
+    size_t length = strlen(name), digits = 0;
+    while (digits < length && isdigit((unsigned char)name[length - 1 - digits])) digits++;
+    if (digits && digits < length && name[length - 1 - digits] == '_') length -= digits + 1;
+    w->modules[text] = aorta_intern_slice(&w->trees->names, name, length);
+    return w->modules[text];
+}
+
+/* Innermost first; what is deeper than the deepest is left out, from the outermost on. */
+static size_t path_of(struct walking *w, const struct aorta_trace_work *work, struct aorta_call_node path[DEEPEST]) {
+    const struct aorta_trace *trace = w->trace;
+    size_t count = 0;
+    for (uint32_t at = work->operation; at != AORTA_TRACE_NONE && count < DEEPEST; at = trace->operations[at].parent) {
+        if (trace->operations[at].range) continue;
+        const uint32_t text = trace->operations[at].name;
+        const char **known = &w->operations[text];
+        if (!*known) *known = aorta_intern(&w->trees->names, aorta_operation_alike(aorta_trace_text(trace, text)));
+        if (count && path[count - 1].name == *known) continue;
+        path[count++] = (struct aorta_call_node){.name = *known};
+    }
+    uint32_t thread;
+    int64_t at_ns;
+    if (!trace->function_count || !aorta_forward_place(&w->forwards, trace, work, &thread, &at_ns)) return count;
+    uint32_t frame = aorta_nest_find(w->nest, trace->function_count, sizeof *w->nest, thread, at_ns);
+    for (; frame != AORTA_NEST_NONE && count < DEEPEST; frame = w->nest[frame].parent) {
+        const char *name = module_name(w, w->nest[frame].number);
+        if (name) path[count++] = (struct aorta_call_node){.name = name, .module = true};
+    }
+    return count;
+}
+
+static uint32_t add_path(struct walking *w, const struct aorta_trace_work *work) {
+    struct aorta_call_trees *trees = w->trees;
+    struct aorta_call_node path[DEEPEST];
+    size_t count = path_of(w, work, path);
+    uint32_t node = 0;
+    trees->any |= count > 0;
+    if (!count) path[count++] = (struct aorta_call_node){.name = aorta_intern(&trees->names, "(not known)")};
+    while (count-- > 0) {
+        path[count].parent = node;
+        trees->memory->failed |= !path[count].name;
+        node = add_node(trees, &path[count]);
+        if (trees->memory->failed) return 0;
+        trees->there[node * trees->inputs + w->input] = true;
+    }
+    trees->ns[node * trees->inputs + w->input] += (double)(work->end_ns - work->start_ns);
+    return node;
+}
+
+static uint32_t *add_rank_paths(struct aorta_call_trees *trees, size_t input, size_t place) {
+    const struct aorta_trace_rank *rank = &trees->of[input].analysis->ranks[place];
+    const size_t texts = aorta_trace_text_count(rank->trace);
+    struct aorta_arena scratch = {0};
+    struct walking w = {.trees = trees,
+                        .input = input,
+                        .trace = rank->trace,
+                        .operations = aorta_arena_alloc(&scratch, texts * sizeof *w.operations),
+                        .modules = aorta_arena_alloc(&scratch, texts * sizeof *w.modules),
+                        .nest = aorta_nest_of(rank->trace->functions, rank->trace->function_count, &scratch),
+                        .forwards = aorta_forwards_make(rank->trace, &scratch)};
+    uint32_t *nodes = aorta_arena_raw(trees->memory, rank->work_count * sizeof *nodes);
+    for (size_t i = 0; !scratch.failed && !trees->memory->failed && i < rank->work_count; i++)
+        nodes[i] = add_path(&w, &rank->work[i]);
+    aorta_arena_end(&scratch, trees->memory);
+    return nodes;
+}
+
+/* ---- the tree ---- */
+
+struct aorta_call_trees aorta_call_trees_make(const struct aorta_trace_compare_input *inputs, size_t count,
+                                              struct aorta_arena *memory) {
+    const struct aorta_call_node root = {.name = "", .parent = AORTA_TRACE_NONE};
+    struct aorta_call_trees trees = {.inputs = count,
+                                     .of = inputs,
+                                     .of_work = aorta_arena_alloc(memory, count * sizeof *trees.of_work),
+                                     .memory = memory};
+    add_node(&trees, &root);
+    for (size_t i = 0; !memory->failed && i < count; i++) {
+        const size_t ranks = inputs[i].analysis->rank_count;
+        trees.of_work[i] = aorta_arena_alloc(memory, ranks * sizeof *trees.of_work[i]);
+        for (size_t r = 0; !memory->failed && r < ranks; r++) trees.of_work[i][r] = add_rank_paths(&trees, i, r);
+    }
+    return trees;
+}
+
+void aorta_call_trees_free(struct aorta_call_trees *trees) {
+    free(trees->nodes);
+    free(trees->there);
+    free(trees->ns);
+    aorta_keys_free(&trees->keys);
+    aorta_intern_free(&trees->names);
+}
+
+static bool in_all(const struct aorta_call_trees *trees, uint32_t node) {
+    for (size_t i = 0; i < trees->inputs; i++)
+        if (!trees->there[node * trees->inputs + i]) return false;
+    return true;
+}
+
+uint32_t aorta_call_trees_row(const struct aorta_call_trees *trees, uint32_t node) {
+    while (!in_all(trees, node) && trees->nodes[node].parent) node = trees->nodes[node].parent;
+    return node;
+}
+
+const char *aorta_call_trees_name(const struct aorta_call_trees *trees, uint32_t row, char *name, size_t size) {
+    snprintf(name, size, "%s%s", trees->nodes[row].name, trees->nodes[row].module ? " (module)" : "");
+    return name;
+}
 
 /* ---- rows by name ---- */
 
@@ -21,15 +168,12 @@ static struct compare_samples_row *find_row(struct compare_samples *s, enum aort
                                             const char *name) {
     const uint32_t place = place_of(s, section, name);
     if (place < s->count) return &s->rows[place];
-    struct compare_samples_row *rows = aorta_arena_grow(s->arena, s->rows, s->count, &s->capacity, sizeof *rows);
     const struct compare_samples_row row = {
         .row = {.section = section, .name = aorta_arena_strdup(s->arena, name)},
         .series = aorta_arena_alloc(s->arena, s->inputs * sizeof *row.series),
     };
     if (s->arena->failed) return NULL;
-    s->rows = rows;
-    rows[s->count] = row;
-    return &rows[s->count++];
+    return aorta_arena_append(s->arena, &s->rows, &s->capacity, &s->count, &row, sizeof row);
 }
 
 /* Numbers of rows begin with 1; 0: there is none. */
@@ -57,35 +201,36 @@ struct collecting {
     struct aorta_work_names names;
 };
 
-/* `counted`: the range is not the rest of work that began in the window before, which has counted it. */
-static void add(struct collecting *c, struct compare_samples_row *row, size_t step, int64_t ns, bool counted) {
+/* What a step spent. */
+struct amount {
+    size_t step;
+    int64_t ns;
+    const struct aorta_trace_work *work; /* NULL: the time is not of work */
+    bool counted; /* of work: it is not the rest of what began in the window before, which has counted it */
+};
+
+/* NULL: no memory. */
+static struct compare_samples_row *add(struct collecting *c, struct compare_samples_row *row, struct amount amount) {
     struct compare_series *series = row ? &row->series[c->input] : NULL;
     if (row && !series->ns) series->ns = aorta_arena_alloc(c->samples->arena, c->step_count * sizeof *series->ns);
-    if (!row || !series->ns) return;
-    series->ns[step] += (double)ns;
-    series->count += counted;
-    row->counted |= counted; /* where it occurs as the rest of what began before, it still is a thing */
+    if (!row || !series->ns) return NULL;
+    series->ns[amount.step] += (double)amount.ns;
+    series->count += amount.counted;
+    row->counted |= amount.counted; /* where it occurs as the rest of what began before, it still is a thing */
+    row->row.communicates |= amount.work && aorta_trace_is_collective(amount.work);
+    return row;
 }
 
-static void add_named(struct collecting *c, enum aorta_trace_section section, const char *name, size_t step, int64_t ns,
-                      bool counted) {
-    add(c, find_row(c->samples, section, name), step, ns, counted);
-}
-
-/* Adds work, which may be a collective. */
-static void add_named_work(struct collecting *c, enum aorta_trace_section section, const char *name,
-                           const struct aorta_trace_work *work, size_t step, int64_t ns, bool counted) {
-    struct compare_samples_row *row = find_row(c->samples, section, name);
-    if (row) row->row.communicates |= aorta_trace_is_collective(work);
-    add(c, row, step, ns, counted);
+static struct compare_samples_row *add_named(struct collecting *c, enum aorta_trace_section section, const char *name,
+                                             struct amount amount) {
+    return add(c, find_row(c->samples, section, name), amount);
 }
 
 /* A part of the step. */
 static void add_part(struct collecting *c, enum aorta_trace_section section, const char *name, size_t step,
                      int64_t ns) {
-    struct compare_samples_row *row = find_row(c->samples, section, name);
+    struct compare_samples_row *row = add_named(c, section, name, (struct amount){step, ns, NULL, false});
     if (row) row->row.part = true;
-    add(c, row, step, ns, false);
 }
 
 #define AT(member) offsetof(struct aorta_overlap, member)
@@ -108,9 +253,9 @@ static void add_classes(struct collecting *c, const struct aorta_overlap *overla
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
         int64_t ns;
         memcpy(&ns, (const char *)overlap + classes[i].offset, sizeof ns);
-        struct compare_samples_row *row = find_row(c->samples, AORTA_SECTION_TIMELINE, classes[i].name);
+        struct compare_samples_row *row =
+            add_named(c, AORTA_SECTION_TIMELINE, classes[i].name, (struct amount){step, ns, NULL, false});
         if (row) row->row.good = classes[i].good;
-        add(c, row, step, ns, false);
     }
 }
 
@@ -128,9 +273,9 @@ static void add_timeline(struct collecting *c, const struct aorta_trace_window *
     const char *whole = c->samples->stepped ? "step" : "recording";
     const struct aorta_overlap *all = &window->profile.overlap;
     const int64_t step_ns = window->step_ns > 0 ? window->step_ns : all->lead_ns + all->span_ns;
-    add_named(c, AORTA_SECTION_TIMELINE, whole, step, step_ns, false);
+    add_named(c, AORTA_SECTION_TIMELINE, whole, (struct amount){step, step_ns, NULL, false});
     add_classes(c, all, step);
-    add_named(c, AORTA_SECTION_TIMELINE, "idle", step, all->lead_ns + all->idle_ns, false);
+    add_named(c, AORTA_SECTION_TIMELINE, "idle", (struct amount){step, all->lead_ns + all->idle_ns, NULL, false});
     add_idle(c, &all->idle, step);
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
         const struct aorta_collective_overlap *overlap = &all->kind[kind];
@@ -141,44 +286,41 @@ static void add_timeline(struct collecting *c, const struct aorta_trace_window *
     }
 }
 
-static void add_gemm(struct collecting *c, const struct aorta_trace *trace, const struct aorta_trace_work *work,
-                     size_t step, int64_t ns, bool counted) {
-    uint32_t *known = &c->gemm_rows[work->shape];
+static void add_gemm(struct collecting *c, const struct aorta_trace *trace, struct amount amount) {
+    uint32_t *known = &c->gemm_rows[amount.work->shape];
     if (!*known) {
-        const struct aorta_trace_shape *shape = &trace->shapes[work->shape];
+        const struct aorta_trace_shape *shape = &trace->shapes[amount.work->shape];
         char name[512];
         snprintf(name, sizeof name, "%s %s %s", aorta_trace_text(trace, shape->op),
                  aorta_trace_text(trace, shape->dims), aorta_trace_text(trace, shape->types));
         *known = number_of(c->samples, find_row(c->samples, AORTA_SECTION_GEMM, name));
     }
-    add(c, row_of(c->samples, *known), step, ns, counted);
+    add(c, row_of(c->samples, *known), amount);
 }
 
 /* By what the work does and what launched it. */
-static void add_launched(struct collecting *c, const struct aorta_trace_work *work, uint32_t node, size_t step,
-                         int64_t ns, bool counted) {
+static void add_launched(struct collecting *c, uint32_t node, struct amount amount) {
     char name[512];
-    const char *operation = aorta_work_operation(&c->names, work);
-    const char *category = aorta_work_category(&c->names, work);
-    add_named_work(c, AORTA_SECTION_CATEGORY, category, work, step, ns, counted);
-    if (operation) add_named_work(c, AORTA_SECTION_OPERATION, operation, work, step, ns, counted);
+    const char *operation = aorta_work_operation(&c->names, amount.work);
+    add_named(c, AORTA_SECTION_CATEGORY, aorta_work_category(&c->names, amount.work), amount);
+    if (operation) add_named(c, AORTA_SECTION_OPERATION, operation, amount);
     if (!c->trees->any) return;
     aorta_call_trees_name(c->trees, aorta_call_trees_row(c->trees, node), name, sizeof name);
-    add_named_work(c, AORTA_SECTION_SUBTREE, name, work, step, ns, counted);
+    add_named(c, AORTA_SECTION_SUBTREE, name, amount);
 }
 
-static void add_work(struct collecting *c, const struct aorta_trace *trace, const struct aorta_trace_work *work,
-                     const struct aorta_range *range, size_t step, bool counted) {
-    int64_t ns = range->end_ns - range->start_ns;
+static void add_work(struct collecting *c, const struct aorta_trace *trace, const struct aorta_range *range,
+                     struct amount amount) {
+    const struct aorta_trace_work *work = amount.work;
     uint32_t *known = &c->kernel_rows[work->name];
     if (!*known) {
         const char *text = aorta_trace_text(trace, work->name);
         *known = number_of(c->samples, find_row(c->samples, AORTA_SECTION_KERNEL, text));
         c->gemms[work->name] = work->class == AORTA_KERNEL_COMPUTE && aorta_kernel_is_gemm(text);
     }
-    add(c, row_of(c->samples, *known), step, ns, counted);
+    add(c, row_of(c->samples, *known), amount);
     if (work->kind == AORTA_TRACE_KERNEL && work->shape != AORTA_TRACE_NONE && c->gemms[work->name])
-        add_gemm(c, trace, work, step, ns, counted);
+        add_gemm(c, trace, amount);
     if (range->info.kind != AORTA_RANGE_COLLECTIVE) return;
     char name[64];
     const char *kind = aorta_trace_kind_name(c->analysis, range->info.collective);
@@ -186,7 +328,7 @@ static void add_work(struct collecting *c, const struct aorta_trace *trace, cons
         snprintf(name, sizeof name, "%s, %d ranks", kind, range->info.group_size);
     else
         snprintf(name, sizeof name, "%s", kind);
-    add_named(c, AORTA_SECTION_COLLECTIVE, name, step, ns, counted);
+    add_named(c, AORTA_SECTION_COLLECTIVE, name, amount);
 }
 
 /* False: it is in no step. */
@@ -207,11 +349,11 @@ static void add_rank(struct collecting *c, const struct aorta_trace_rank *rank) 
         add_timeline(c, window, step);
         for (size_t r = 0; r < window->profile.range_count; r++) {
             const struct aorta_trace_work *work = &rank->work[window->work[r]];
-            bool whole = work->start_ns >= window->start_ns;
             const struct aorta_range *range = &window->profile.ranges[r];
-            const int64_t ns = range->end_ns - range->start_ns;
-            add_launched(c, work, c->nodes[window->work[r]], step, ns, whole);
-            add_work(c, rank->trace, work, range, step, whole);
+            const struct amount amount = {step, range->end_ns - range->start_ns, work,
+                                          work->start_ns >= window->start_ns};
+            add_launched(c, c->nodes[window->work[r]], amount);
+            add_work(c, rank->trace, range, amount);
         }
     }
 }

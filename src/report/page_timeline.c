@@ -1,5 +1,5 @@
 /* Lanes of a recording: its streams, communication that nothing hides, and the threads that launch. */
-#include "analysis/call_trees.h"
+#include "analysis/compare.h"
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/sort.h"
@@ -43,25 +43,22 @@ uint32_t aorta_page_name(struct aorta_page_lanes *lanes, const char *first, cons
 }
 
 size_t aorta_page_lane_add(struct aorta_page_lanes *lanes, int rank, const char *label, bool derived) {
-    lanes->names.failed |= !aorta_array_fit(&lanes->items, &lanes->capacity, lanes->count + 1, sizeof *lanes->items);
-    if (lanes->names.failed) return SIZE_MAX;
-    struct aorta_page_lane *added = &lanes->items[lanes->count];
-    *added = (struct aorta_page_lane){.rank = rank, .derived = derived};
-    snprintf(added->label, sizeof added->label, "%.47s", label);
-    return lanes->count++;
+    struct aorta_page_lane lane = {.rank = rank, .derived = derived};
+    snprintf(lane.label, sizeof lane.label, "%.47s", label);
+    lanes->names.failed |= !aorta_array_append(&lanes->items, &lanes->capacity, &lanes->count, &lane, sizeof lane);
+    return lanes->names.failed ? SIZE_MAX : lanes->count - 1;
 }
 
 void aorta_page_span_add(struct aorta_page_lanes *lanes, size_t place, struct aorta_page_span span) {
     struct aorta_page_lane *lane = place == SIZE_MAX ? NULL : &lanes->items[place];
-    if (!lane) return;
-    lanes->names.failed |= !aorta_array_fit(&lane->spans, &lane->capacity, lane->count + 1, sizeof *lane->spans);
-    if (!lanes->names.failed) lane->spans[lane->count++] = span;
+    if (lane)
+        lanes->names.failed |= !aorta_array_append(&lane->spans, &lane->capacity, &lane->count, &span, sizeof span);
 }
 
 static void add_step(struct aorta_page_lanes *lanes, int64_t start_ns, int64_t number) {
+    const struct aorta_page_step step = {start_ns, number};
     lanes->names.failed |=
-        !aorta_array_fit(&lanes->steps, &lanes->step_capacity, lanes->step_count + 1, sizeof *lanes->steps);
-    if (!lanes->names.failed) lanes->steps[lanes->step_count++] = (struct aorta_page_step){start_ns, number};
+        !aorta_array_append(&lanes->steps, &lanes->step_capacity, &lanes->step_count, &step, sizeof step);
 }
 
 static void cut_lanes(struct aorta_page_lanes *lanes, int64_t from_ns, int64_t to_ns) {
