@@ -9,10 +9,6 @@
 
 enum { MOST_LAGS = 256, SAMPLES = 512, FEW = 4 };
 
-static bool alike(const struct aorta_align_op *a, const struct aorta_align_op *b) {
-    return a->kind == b->kind && a->named == b->named && a->bytes == b->bytes;
-}
-
 struct fit {
     size_t pairs, agreeing;
     int64_t lag, shift_ns, spread_ns; /* median difference of the ends, and median distance from it */
@@ -27,20 +23,13 @@ static struct fit fit_of(struct aorta_align_run reference, struct aorta_align_ru
     int64_t stride = to > from ? (to - from) / samples + 1 : 1;
     for (int64_t i = from; i < to; i += stride, fit.pairs++) {
         const struct aorta_align_op *a = &reference.items[i + lag], *b = &other.items[i];
-        if (alike(a, b)) differences[fit.agreeing++] = b->end_ns - a->end_ns;
+        if (a->kind == b->kind && a->named == b->named && a->bytes == b->bytes)
+            differences[fit.agreeing++] = b->end_ns - a->end_ns;
     }
     fit.shift_ns = aorta_median_int64(differences, fit.agreeing);
-    for (size_t i = 0; i < fit.agreeing; i++) {
-        int64_t distance = differences[i] - fit.shift_ns;
-        differences[i] = distance < 0 ? -distance : distance;
-    }
+    for (size_t i = 0; i < fit.agreeing; i++) differences[i] = llabs(differences[i] - fit.shift_ns);
     fit.spread_ns = aorta_median_int64(differences, fit.agreeing);
     return fit;
-}
-
-static int64_t distance_of(const struct fit *fit, int64_t expected_ns) {
-    int64_t distance = fit->shift_ns - expected_ns;
-    return distance < 0 ? -distance : distance;
 }
 
 /* Enough pairs, nearly all of which agree in kind and size. */
@@ -69,8 +58,8 @@ int64_t aorta_align_lag(struct aorta_align_run reference, struct aorta_align_run
         if (!fit.agreeing || !plausible(&fit, shorter)) continue;
         if (spread != INT64_MAX && (fit.agreeing < FEW || fit.spread_ns > 2 * spread + SLACK_NS)) continue;
         if (lag == 0 && reference.count == other.count) same_steps = true;
-        if (distance_of(&fit, wall_ns) >= distance) continue;
-        distance = distance_of(&fit, wall_ns);
+        if (llabs(fit.shift_ns - wall_ns) >= distance) continue;
+        distance = llabs(fit.shift_ns - wall_ns);
         best = lag;
     }
     return same_steps && distance > ONE_CLOCK_NS ? 0 : best;
@@ -160,10 +149,9 @@ static void find_pairs(struct teams *teams) {
             if (teams->channels[i].rank == teams->channels[j].rank) continue;
             const struct fit fit = closest(teams->channels[i].run, teams->channels[j].run);
             if (fit.spread_ns > TOGETHER_NS) continue;
-            teams->pairs = aorta_arena_grow(&teams->memory, teams->pairs, teams->pair_count, &teams->pair_capacity,
-                                            sizeof *teams->pairs);
-            if (teams->memory.failed) return;
-            teams->pairs[teams->pair_count++] = (struct pair){fit.spread_ns, fit.shift_ns, fit.lag, i, j};
+            const struct pair pair = {fit.spread_ns, fit.shift_ns, fit.lag, i, j};
+            aorta_arena_append(&teams->memory, &teams->pairs, &teams->pair_capacity, &teams->pair_count, &pair,
+                               sizeof pair);
         }
 }
 

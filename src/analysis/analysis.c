@@ -155,19 +155,12 @@ static aorta_status add_ranks(const struct aorta_trace *trace, int number, struc
                              "are damaged",
                              trace->path, count, MOST_DEVICES);
     for (size_t i = 0; !status && i < count; i++) {
-        struct aorta_trace_rank *ranks = aorta_arena_grow(&analysis->memory, analysis->ranks, analysis->rank_count,
-                                                          &analysis->rank_capacity, sizeof *ranks);
-        if (!ranks) break;
-        analysis->ranks = ranks;
-        struct aorta_trace_rank *rank = &ranks[analysis->rank_count];
-        *rank =
-            (struct aorta_trace_rank){.rank = count == 1 ? number : UNNUMBERED, .trace = trace, .device = devices[i]};
-        take_work(rank);
-        analysis->memory.failed |= rank->memory.failed;
-        if (rank->work_count)
-            analysis->rank_count++;
-        else
-            aorta_arena_free(&rank->memory);
+        struct aorta_trace_rank rank = {.rank = count == 1 ? number : UNNUMBERED, .trace = trace, .device = devices[i]};
+        take_work(&rank);
+        analysis->memory.failed |= rank.memory.failed;
+        if (!rank.work_count || !aorta_arena_append(&analysis->memory, &analysis->ranks, &analysis->rank_capacity,
+                                                    &analysis->rank_count, &rank, sizeof rank))
+            aorta_arena_free(&rank.memory);
     }
     aorta_arena_end(&scratch, &analysis->memory);
     return status;

@@ -26,12 +26,7 @@ static uint32_t world_group(struct aorta_trace_analysis *analysis, struct aorta_
     const char *name = aorta_trace_text(trace, group->name);
     const uint32_t number = number_group(known, name, group);
     if (number < analysis->group_count) return number;
-    struct aorta_trace_world_group *groups = aorta_arena_grow(
-        &analysis->memory, analysis->groups, analysis->group_count, &analysis->group_capacity, sizeof *groups);
-    analysis->memory.failed |= number == AORTA_TRACE_NONE;
-    if (analysis->memory.failed) return AORTA_TRACE_NONE;
-    analysis->groups = groups;
-    groups[analysis->group_count++] = (struct aorta_trace_world_group){
+    const struct aorta_trace_world_group row = {
         .name = name,
         .description = aorta_trace_text(trace, group->description),
         .ranks = group->ranks,
@@ -40,7 +35,10 @@ static uint32_t world_group(struct aorta_trace_analysis *analysis, struct aorta_
                 : group->rank_count ? (int32_t)group->rank_count
                                     : -1,
     };
-    return number;
+    analysis->memory.failed |= number == AORTA_TRACE_NONE;
+    aorta_arena_append(&analysis->memory, &analysis->groups, &analysis->group_capacity, &analysis->group_count, &row,
+                       sizeof row);
+    return analysis->memory.failed ? AORTA_TRACE_NONE : number;
 }
 
 /* ---- one rank's parts ---- */

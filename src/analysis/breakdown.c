@@ -180,9 +180,7 @@ struct making {
     struct aorta_breakdown *breakdown;
     struct aorta_arena *arena, scratch; /* of the rows; of all else */
     size_t capacity;
-    struct aorta_keys keys; /* of the rows: addresses of names, as equal names are one text, and inputs */
-    size_t *last;           /* by row: the piece of work that counted there last, + 1 */
-    size_t last_capacity;
+    struct aorta_keys keys;              /* of the rows: addresses of names, as equal names are one text, and inputs */
     bool *seen;                          /* operations, functions or ranges with work within */
     const struct aorta_nest_range *nest; /* of functions, or of ranges where no operation is recorded */
     size_t nest_count;
@@ -199,21 +197,11 @@ struct making {
 /* NULL: no memory. */
 static struct aorta_breakdown_row *row_of(struct making *making, const char *name, uint32_t inputs) {
     struct aorta_breakdown *breakdown = making->breakdown;
-    const size_t count = breakdown->count,
-                 number = aorta_keys_add(&making->keys, (int64_t)(intptr_t)name, inputs, 0, &making->scratch);
-    if (number < count) return &breakdown->rows[number];
-    struct aorta_breakdown_row *rows =
-        aorta_arena_grow(making->arena, breakdown->rows, count, &making->capacity, sizeof *rows);
-    size_t *last = aorta_arena_grow(&making->scratch, making->last, count, &making->last_capacity, sizeof *last);
-    making->scratch.failed |= !rows;
-    if (making->scratch.failed) return NULL;
-    breakdown->rows = rows;
-    making->last = last;
-    last[count] = 0;
-    rows[count] = (struct aorta_breakdown_row){.name = name, .inputs = inputs, .arithmetic = AORTA_ARITHMETIC_UNKNOWN};
-    breakdown->count++;
+    const size_t number = aorta_keys_add(&making->keys, (int64_t)(intptr_t)name, inputs, 0, &making->scratch);
+    if (number < breakdown->count) return &breakdown->rows[number];
+    const struct aorta_breakdown_row row = {.name = name, .inputs = inputs, .arithmetic = AORTA_ARITHMETIC_UNKNOWN};
     making->any |= name != NULL;
-    return &rows[count];
+    return aorta_arena_append(making->arena, &breakdown->rows, &making->capacity, &breakdown->count, &row, sizeof row);
 }
 
 /* The first kernel of a run has all that its operation does. */
@@ -245,9 +233,8 @@ static void count(struct making *making, size_t piece, const char *name, uint32_
         row->ns += work->end_ns - work->start_ns;
         if (making->breakdown->by == AORTA_BY_SHAPE) count_amount(making->trace, work, row);
     }
-    size_t *last = &making->last[row - making->breakdown->rows];
-    if (*last == piece + 1) return;
-    *last = piece + 1;
+    if (row->last == piece + 1) return;
+    row->last = piece + 1;
     row->pieces_within++;
     row->ns_within += work->end_ns - work->start_ns;
 }

@@ -41,6 +41,7 @@ struct aorta_breakdown_row {
     int64_t counted_ns;
     double flops, bytes;
     enum aorta_arithmetic arithmetic; /* of its products */
+    size_t last;                      /* while rows are made: the piece of work that counted last within it, + 1 */
 };
 
 struct aorta_breakdown {

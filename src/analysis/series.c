@@ -407,12 +407,9 @@ static void count_run(struct sequence_search *making, size_t operation, struct a
     struct run *run = &making->runs[operation];
     const uint32_t number = aorta_keys_add(&making->keys, (int64_t)run->hash, run->count, 0, &making->scratch);
     if (number >= sequences->count) {
-        struct aorta_sequence *rows =
-            aorta_arena_grow(arena, sequences->rows, sequences->count, &making->capacity, sizeof *rows);
-        making->scratch.failed |= !rows;
-        if (making->scratch.failed) return;
-        sequences->rows = rows;
-        rows[sequences->count++] = (struct aorta_sequence){.operation = making->trace->operations[operation].name};
+        const struct aorta_sequence row = {.operation = making->trace->operations[operation].name};
+        aorta_arena_append(arena, &sequences->rows, &making->capacity, &sequences->count, &row, sizeof row);
+        if (arena->failed || making->scratch.failed) return;
         run->row = (uint32_t)sequences->count;
     }
     struct aorta_sequence *row = &sequences->rows[number];

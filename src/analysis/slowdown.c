@@ -279,10 +279,8 @@ static void cut_pieces(const struct aorta_range *range, double lost, const struc
         if (comm->items[i].start_ns >= range->end_ns) break;
         int64_t from = comm->items[i].start_ns > range->start_ns ? comm->items[i].start_ns : range->start_ns;
         int64_t to = comm->items[i].end_ns < range->end_ns ? comm->items[i].end_ns : range->end_ns;
-        pieces->items =
-            aorta_arena_grow(memory, pieces->items, pieces->count, &pieces->capacity, sizeof *pieces->items);
-        if (!pieces->items) return;
-        pieces->items[pieces->count++] = (struct piece){from, to, lost};
+        const struct piece piece = {from, to, lost};
+        aorta_arena_append(memory, &pieces->items, &pieces->capacity, &pieces->count, &piece, sizeof piece);
     }
 }
 

@@ -115,13 +115,10 @@ static void add(struct walking *w, uint32_t point, enum aorta_path_kind kind, in
     if (end_ns > w->until_ns) end_ns = w->until_ns;
     if (end_ns <= start_ns || w->failed) return;
     w->until_ns = start_ns;
-    if (!aorta_array_fit(&path->pieces, &w->capacity, path->count + 1, sizeof *path->pieces)) {
-        w->failed = true;
-        return;
-    }
     const bool named = kind != AORTA_PATH_HOST && kind != AORTA_PATH_DATA;
-    path->pieces[path->count++] = (struct aorta_path_piece){start_ns + shift_ns, end_ns + shift_ns, rank, (uint8_t)kind,
-                                                            named ? name_of(w, point) : NULL};
+    const struct aorta_path_piece piece = {start_ns + shift_ns, end_ns + shift_ns, rank, (uint8_t)kind,
+                                           named ? name_of(w, point) : NULL};
+    w->failed = !aorta_array_append(&path->pieces, &w->capacity, &path->count, &piece, sizeof piece);
 }
 
 /* Latest first: the residual lies before the point, the edge before that. A lag below 0 (a call that returns a moment

@@ -166,10 +166,10 @@ int64_t aorta_merge_thread(struct merge_rank *rank, uint64_t key, int64_t wanted
     const uint32_t place = aorta_texts_add(&threads->keys, (const char *)&key, sizeof key);
     *added = place == threads->count;
     if (place < threads->count) return threads->numbers[place];
-    rank->out->failed |= !*added || !aorta_array_fit(&threads->numbers, &threads->capacity, threads->count + 1,
-                                                     sizeof *threads->numbers);
-    if (rank->out->failed) return 0;
-    return threads->numbers[threads->count++] = choose_number(rank, wanted);
+    const int64_t number = *added ? choose_number(rank, wanted) : 0;
+    rank->out->failed |=
+        !*added || !aorta_array_append(&threads->numbers, &threads->capacity, &threads->count, &number, sizeof number);
+    return rank->out->failed ? 0 : number;
 }
 
 void aorta_merge_threads_free(struct merge_threads *threads) {

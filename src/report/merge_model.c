@@ -58,13 +58,11 @@ static void name_lane(struct writing *w, size_t lane, size_t stream_row, int nth
 
 /* Its place; 0 where memory is exhausted. */
 static size_t add_lane(struct writing *w, size_t stream_row, int nth) {
-    if (!aorta_array_fit(&w->lanes, &w->lane_capacity, w->lane_count + 1, sizeof *w->lanes)) {
-        w->rank->out->failed = 1;
-        return 0;
-    }
-    w->lanes[w->lane_count] = (struct lane){.free_ns = INT64_MIN};
-    name_lane(w, w->lane_count, stream_row, nth);
-    return w->lane_count++;
+    const struct lane lane = {.free_ns = INT64_MIN};
+    w->rank->out->failed |= !aorta_array_append(&w->lanes, &w->lane_capacity, &w->lane_count, &lane, sizeof lane);
+    if (w->rank->out->failed) return 0;
+    name_lane(w, w->lane_count - 1, stream_row, nth);
+    return w->lane_count - 1;
 }
 
 /* The number of the stream's first row that is free when the work starts. */
