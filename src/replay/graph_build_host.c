@@ -50,7 +50,8 @@ struct host {
     uint32_t *rank;    /* ranks of this host */
     uint32_t ranks;
     uint32_t *cursor; /* of each of these: place in launched[] */
-    uint32_t **dirty; /* likewise: the last span of each stream that was launched since the device was waited for */
+    uint32_t *dirty;  /* the last span of each stream that was launched since the device was waited for; NULL: the host
+                       * has several ranks */
     int64_t usual_gap_ns;
     uint32_t batch, batches; /* end of the last wait for a loader, NONE: none so far; batches since then */
     struct silence *silent;  /* a heap: the latest first, of equal ones the first thread; some are over */
@@ -99,8 +100,8 @@ static bool add_wait(struct host *host, uint32_t call, uint32_t rank, uint32_t s
 }
 
 /* All that was launched since the last such call: one span of each stream. */
-static bool wait_for_device(struct host *host, uint32_t call, uint32_t index) {
-    uint32_t number = host->rank[index], *dirty = host->dirty[index];
+static bool wait_for_device(struct host *host, uint32_t call) {
+    uint32_t number = host->rank[0], *dirty = host->dirty;
     const struct aorta_replay_rank *rank = &host->builder->recording->ranks[number];
     int64_t last_ns = INT64_MIN;
     bool waited = false;
@@ -171,7 +172,7 @@ static bool add_waits(struct host *host, uint32_t call) {
     bool is_long = row->end_ns - row->start_ns > LONG_CALL_NS;
     switch ((enum aorta_replay_call_kind)row->kind) {
     case AORTA_REPLAY_SYNC_DEVICE:
-        return host->ranks == 1 ? wait_for_device(host, call, 0) : wait_for_last(host, call);
+        return host->dirty ? wait_for_device(host, call) : wait_for_last(host, call);
     case AORTA_REPLAY_SYNC:
         return row->awaited ? wait_for_awaited(host, call) : wait_for_last(host, call);
     case AORTA_REPLAY_COPY:
@@ -379,7 +380,7 @@ static void count_launches(struct host *host, uint32_t call) {
         const uint32_t *launched = host->builder->launched[rank];
         while (host->cursor[i] < one->span_count && one->spans[launched[host->cursor[i]]].launch <= call) {
             uint32_t span = launched[host->cursor[i]++];
-            host->dirty[i][one->spans[span].stream] = span;
+            if (host->dirty) host->dirty[one->spans[span].stream] = span;
             any = true;
         }
     }
@@ -431,21 +432,16 @@ static void host_make(struct host *host) {
     host->silent = aorta_arena_raw(&host->memory, calls * sizeof *host->silent);
     host->rank = aorta_arena_alloc(&host->memory, ranks * sizeof *host->rank);
     host->cursor = aorta_arena_alloc(&host->memory, ranks * sizeof *host->cursor);
-    host->dirty = aorta_arena_alloc(&host->memory, ranks * sizeof(uint32_t *));
     if (host->memory.failed) return;
     for (uint32_t i = 0; i < host->rows->thread_count; i++)
         host->threads[i] =
             (struct thread){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, false, false, AORTA_GRAPH_NONE};
-    for (uint32_t i = 0; i < recording->rank_count; i++) {
-        const struct aorta_replay_rank *rank = &recording->ranks[i];
-        if (rank->host != host->host) continue;
-        uint32_t *dirty = aorta_arena_alloc(&host->memory, ((size_t)rank->stream_count + 1) * sizeof *dirty);
-        if (!dirty) return;
-        for (uint32_t j = 0; j < rank->stream_count; j++) dirty[j] = AORTA_GRAPH_NONE;
-        host->dirty[host->ranks] = dirty;
-        host->rank[host->ranks++] = i;
-    }
+    for (uint32_t i = 0; i < recording->rank_count; i++)
+        if (recording->ranks[i].host == host->host) host->rank[host->ranks++] = i;
     find_begun(host);
+    if (host->ranks > 1) return;
+    host->dirty = aorta_arena_alloc(&host->memory, ((size_t)host->rows->stream_count + 1) * sizeof *host->dirty);
+    for (uint32_t i = 0; host->dirty && i < host->rows->stream_count; i++) host->dirty[i] = AORTA_GRAPH_NONE;
 }
 
 /* The thread's next call; for the time being threads[].last_call is the one seen last. */

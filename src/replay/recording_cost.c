@@ -2,6 +2,7 @@
 
 #include "base/sort.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +76,6 @@ struct building {
     const struct aorta_trace *trace;
     struct aorta_stamped_events stamped;
     struct aorta_recording_cost *cost;
-    struct aorta_recording_costs *found;
 };
 
 /* ---- what an event costs ---- */
@@ -163,23 +163,11 @@ static bool is_of(const struct pairs *group, enum aorta_stamped outer, enum aort
     return group->items[0].key >> 56 == kinds_of(outer, inner) >> 56;
 }
 
-static double at_least(double value, double least) {
-    return value > least ? value : least;
-}
-
-static double at_most(double value, double most) {
-    return value < most ? value : most;
-}
-
-/* The spread of the step that the moment is in. */
-static struct spread *spread_at(const struct aorta_recording_cost *cost, int64_t time_ns) {
-    return &cost->spreads[aorta_count_until(cost->step_ns, cost->step_count, sizeof *cost->step_ns, 0, time_ns)];
-}
-
+/* To the step that the moment is in. */
 static void add_spread(const struct aorta_recording_cost *cost, int64_t time_ns, double value_ns, double fast_ns) {
-    struct spread *spread = spread_at(cost, time_ns);
-    spread->sum_ns += value_ns < OUTLIER * fast_ns ? value_ns : OUTLIER * fast_ns;
-    spread->fast_ns += fast_ns;
+    const size_t step = aorta_count_until(cost->step_ns, cost->step_count, sizeof *cost->step_ns, 0, time_ns);
+    cost->spreads[step].sum_ns += fmin(value_ns, OUTLIER * fast_ns);
+    cost->spreads[step].fast_ns += fast_ns;
 }
 
 static void add_spreads(const struct aorta_recording_cost *cost, const struct pairs *pairs) {
@@ -212,8 +200,8 @@ static void calibrate_operations(const struct pairs *groups, size_t count, doubl
         add_spreads(spreads, group);
     }
     if (weight <= 0) return;
-    cost->enter_ns = at_least(at_most(cost->enter_ns / weight - HOP_NS * HOP_BEFORE, ENTER_NS), 0);
-    cost->leave_ns = at_least(at_most(cost->leave_ns / weight - HOP_NS * (1 - HOP_BEFORE), LEAVE_NS), 0);
+    cost->enter_ns = fmax(fmin(cost->enter_ns / weight - HOP_NS * HOP_BEFORE, ENTER_NS), 0);
+    cost->leave_ns = fmax(fmin(cost->leave_ns / weight - HOP_NS * (1 - HOP_BEFORE), LEAVE_NS), 0);
 }
 
 static void calibrate_stamps(const struct pairs *groups, size_t count, double *scratch,
@@ -223,13 +211,13 @@ static void calibrate_stamps(const struct pairs *groups, size_t count, double *s
     for (int i = 0; i < AORTA_STAMPED_LAUNCH; i++) stamp[i] = all;
     for (size_t i = 0; i < count; i++) {
         if (is_of(&groups[i], AORTA_STAMPED_ENGINE, AORTA_STAMPED_NODE)) {
-            const double enter_ns = at_least(at_most(groups[i].before_ns - HOP_NS, ENTER_NS), all.enter_ns);
+            const double enter_ns = fmax(fmin(groups[i].before_ns - HOP_NS, ENTER_NS), all.enter_ns);
             stamp[AORTA_STAMPED_ENGINE].enter_ns = stamp[AORTA_STAMPED_NODE].enter_ns = enter_ns;
             add_spreads(cost, &groups[i]);
         }
         if (is_of(&groups[i], AORTA_STAMPED_FUNCTION, AORTA_STAMPED_FUNCTION))
-            stamp[AORTA_STAMPED_FUNCTION] = (struct aorta_stamp_cost){at_most(groups[i].before_ns, LEAVE_NS),
-                                                                      at_most(groups[i].after_ns, LEAVE_NS)};
+            stamp[AORTA_STAMPED_FUNCTION] =
+                (struct aorta_stamp_cost){fmin(groups[i].before_ns, LEAVE_NS), fmin(groups[i].after_ns, LEAVE_NS)};
     }
 }
 
@@ -243,18 +231,15 @@ struct calls {
 };
 
 static double within_call(uint8_t stamped, const char *name, double fast_ns) {
-    if (stamped != AORTA_STAMPED_LAUNCH || !strncmp(name, "hip", 3))
-        return fast_ns / 2 < QUIET_NS ? fast_ns / 2 : QUIET_NS;
-    const double own_ns = at_least(fast_ns - LAUNCH_NS, 0);
-    return own_ns < MOST_NS ? own_ns : MOST_NS;
+    if (stamped != AORTA_STAMPED_LAUNCH || !strncmp(name, "hip", 3)) return fmin(fast_ns / 2, QUIET_NS);
+    return fmin(fmax(fast_ns - LAUNCH_NS, 0), MOST_NS);
 }
 
 /* Where launches show no cost, CUPTI did not record. */
 static void calibrate_outside(struct building *building) {
-    const double most_ns = building->found->within_ns;
-    const double launch_ns = most_ns < OUTSIDE_NS ? most_ns : OUTSIDE_NS,
-                 quiet_ns = most_ns < QUIET_NS ? most_ns : QUIET_NS;
-    struct aorta_stamp_cost *stamp = building->found->stamp;
+    const double most_ns = building->cost->found.within_ns;
+    const double launch_ns = fmin(most_ns, OUTSIDE_NS), quiet_ns = fmin(most_ns, QUIET_NS);
+    struct aorta_stamp_cost *stamp = building->cost->found.stamp;
     stamp[AORTA_STAMPED_LAUNCH] = (struct aorta_stamp_cost){launch_ns, launch_ns};
     stamp[AORTA_STAMPED_WAIT] = stamp[AORTA_STAMPED_CALL] = (struct aorta_stamp_cost){quiet_ns, quiet_ns};
     const size_t texts = aorta_trace_text_count(building->trace);
@@ -286,13 +271,12 @@ static size_t count_calls(const struct building *building, size_t texts, struct 
 
 /* Finds the recording cost within calls, per name, from the fastest calls of that name. */
 static void measure_calls(struct building *building, size_t texts, struct calls *names, double *lengths) {
-    double launches = 0;
+    double launches = 0, within_ns = 0;
     for (size_t i = 0; i < building->stamped.count; i++) {
         const struct aorta_stamped_event *event = &building->stamped.items[i];
         if (aorta_stamped_is_call(event))
             lengths[names[event->name].first + names[event->name].count++] = length_of(event);
     }
-    building->found->within_ns = 0;
     for (size_t i = 0; i < texts; i++) {
         struct calls *calls = &names[i];
         if (!calls->count) continue;
@@ -300,10 +284,10 @@ static void measure_calls(struct building *building, size_t texts, struct calls 
         building->cost->within_ns[i] =
             within_call(calls->stamped, aorta_trace_text(building->trace, (uint32_t)i), calls->fast_ns);
         if (calls->stamped != AORTA_STAMPED_LAUNCH) continue;
-        building->found->within_ns += building->cost->within_ns[i] * (double)calls->count;
+        within_ns += building->cost->within_ns[i] * (double)calls->count;
         launches += (double)calls->count;
     }
-    if (launches > 0) building->found->within_ns /= launches;
+    if (launches > 0) building->cost->found.within_ns = within_ns / launches;
     for (size_t i = 0; i < building->stamped.count; i++) {
         const struct aorta_stamped_event *event = &building->stamped.items[i];
         const struct calls *calls = aorta_stamped_is_call(event) ? &names[event->name] : NULL;
@@ -361,13 +345,9 @@ static void add_stamp(struct walk *walk, int64_t time_ns, struct stamp stamp) {
 }
 
 static void begin_event(struct walk *walk, const struct aorta_stamped_event *event) {
-    struct aorta_stamped_event *open =
-        aorta_arena_grow(walk->scratch, walk->open, walk->depth, &walk->capacity, sizeof *open);
-    if (!open) return;
-    walk->open = open;
+    if (!aorta_arena_append(walk->scratch, &walk->open, &walk->capacity, &walk->depth, event, sizeof *event)) return;
     add_stamp(walk, event->start_ns, (struct stamp){.what = event->stamped});
     walk->left = AORTA_STAMPED_COUNT;
-    walk->open[walk->depth++] = *event;
 }
 
 static void end_event(struct walk *walk) {
@@ -438,7 +418,7 @@ static void measure_share(struct aorta_recording_cost *cost, const struct aorta_
             if (trace->step_count && stamp->time_ns < trace->steps[0].start_ns) continue;
             const double own_ns = (double)busy_of(stamp);
             busy_ns += own_ns;
-            stamps_ns += at_most(cost_of_stamps(cost, stamp), own_ns);
+            stamps_ns += fmin(cost_of_stamps(cost, stamp), own_ns);
         }
     }
     cost->found.share = busy_ns > 0 ? stamps_ns / busy_ns : 0;
@@ -454,7 +434,7 @@ static double spread_of(const struct spread *spread) {
  * also occur without the recording. */
 static void measure_pace(struct aorta_recording_cost *cost, bool operations) {
     struct aorta_recording_costs *found = &cost->found;
-    const double counts = operations ? at_most(found->share / DISTURBS, 1) : 0;
+    const double counts = operations ? fmin(found->share / DISTURBS, 1) : 0;
     found->spread = 0;
     for (size_t i = cost->step_count ? 1 : 0; i <= cost->step_count; i++) {
         const double own = spread_of(&cost->spreads[i]);
@@ -462,13 +442,14 @@ static void measure_pace(struct aorta_recording_cost *cost, bool operations) {
     }
     found->pace = 1 + found->share * (operations ? PACE + PACE_SPREAD * (found->spread - 1) : PACE_CALLS);
     for (size_t i = 0; i <= cost->step_count; i++) {
-        const double more = at_least(spread_of(&cost->spreads[i]) / found->spread, 1);
+        const double more = fmax(spread_of(&cost->spreads[i]) / found->spread, 1);
         cost->spreads[i].pace = found->pace * (1 + counts * (more - 1));
     }
 }
 
 /* Two stamps take the place of their event. */
-static void fill_lanes(struct aorta_recording_cost *cost, struct building *building) {
+static void fill_lanes(struct building *building) {
+    struct aorta_recording_cost *cost = building->cost;
     struct aorta_stamped_events *stamped = &building->stamped;
     struct stamp *const stamps = (void *)stamped->items;
     _Static_assert(2 * sizeof *stamps <= sizeof *stamped->items, "two stamps in the place of an event");
@@ -497,7 +478,8 @@ static void make_steps(const struct aorta_trace *trace, struct aorta_recording_c
         if (trace->steps[i].start_ns != INT64_MIN) cost->step_ns[cost->step_count++] = trace->steps[i].start_ns;
 }
 
-static aorta_status make(struct building *building, struct aorta_recording_cost *cost) {
+static aorta_status make(struct building *building) {
+    struct aorta_recording_cost *cost = building->cost;
     if (aorta_trace_text_count(building->trace) > AORTA_STAMPED_TEXTS)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%s has too many names", building->trace->path);
     building->stamped = aorta_stamped_events_make(building->trace, &cost->memory, &building->scratch);
@@ -508,7 +490,7 @@ static aorta_status make(struct building *building, struct aorta_recording_cost 
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%s has nothing of the host", building->trace->path);
     calibrate_pairs(building);
     calibrate_calls(building);
-    fill_lanes(cost, building);
+    fill_lanes(building);
     return aorta_arena_check(&building->scratch, "what recording cost");
 }
 
@@ -517,8 +499,8 @@ aorta_status aorta_recording_cost_make(const struct aorta_trace *trace, struct a
         return AORTA_ERROR(AORTA_UNSUPPORTED, "what recording %s cost is not known", trace->path);
     struct aorta_recording_cost *self = calloc(1, sizeof *self);
     if (!self) return AORTA_ERROR(AORTA_MEMORY, "no memory for what recording cost");
-    struct building building = {.trace = trace, .cost = self, .found = &self->found};
-    aorta_status status = make(&building, self);
+    struct building building = {.trace = trace, .cost = self};
+    aorta_status status = make(&building);
     aorta_arena_free(&building.scratch);
     if (status) {
         aorta_recording_cost_free(self);
@@ -545,8 +527,8 @@ static double cost_at(const struct aorta_recording_cost *cost, struct lane *lane
     while (lane->step > 0 && cost->step_ns[lane->step - 1] > stamp->time_ns) lane->step--;
     const double scale = cost->weight.cost, pace = cost->spreads[lane->step].pace;
     const double busy_ns = (double)busy_of(stamp);
-    const double rest_ns = at_least(busy_ns - scale * cost_of_stamps(cost, stamp), 0);
-    return busy_ns - at_least(cost->weight.own * rest_ns / (1 + scale * (pace - 1)), LEFT * busy_ns);
+    const double rest_ns = fmax(busy_ns - scale * cost_of_stamps(cost, stamp), 0);
+    return busy_ns - fmax(cost->weight.own * rest_ns / (1 + scale * (pace - 1)), LEFT * busy_ns);
 }
 
 void aorta_recording_cost_weigh(struct aorta_recording_cost *cost, struct aorta_recording_weight weight) {
