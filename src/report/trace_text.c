@@ -28,20 +28,14 @@ struct page {
     struct aorta_text *out;
 };
 
-/* As that of the verdict below. */
-static int width_of(const struct aorta_verdict_style *style) {
-    enum { NARROWEST = 80, WIDEST = 100 };
-    if (!style || !style->width || style->width > WIDEST) return WIDEST;
-    return style->width < NARROWEST ? NARROWEST : style->width;
-}
-
 static double ms(int64_t ns) {
     return (double)ns / 1e6;
 }
 
 /* "label    text", wrapped; frees the text. */
 static void put_row(const struct page *page, const char *label, struct aorta_text *text) {
-    const struct aorta_lines lines = {.width = width_of(page->style), .taken = 2 + LABEL, .indent = 2 + LABEL};
+    const struct aorta_lines lines = {
+        .width = aorta_verdict_width(page->style), .taken = 2 + LABEL, .indent = 2 + LABEL};
     if (text->length) {
         aorta_text_printf(page->out, "  %-*s", LABEL, label);
         aorta_text_lines(page->out, text->data, &lines);
@@ -139,7 +133,7 @@ static void put_table(const struct page *page, const struct aorta_result_table *
                                           .most = most,
                                           .columns = step_columns,
                                           .shorten = whole ? NULL : aorta_name_for_line,
-                                          .width = whole ? 0 : width_of(page->style),
+                                          .width = whole ? 0 : aorta_verdict_width(page->style),
                                           .more = more};
     aorta_table_text(table, &(struct aorta_trace_of){page->analysis, page->rank, NULL, step_columns != NULL}, &view,
                      page->out);
@@ -407,7 +401,7 @@ void aorta_trace_report_by(const struct aorta_trace_report *report, const struct
     const struct aorta_table_view view = {.most = report->top,
                                           .whole = aorta_trace_beyond_steps(analysis),
                                           .shorten = whole_names ? NULL : aorta_name_for_line,
-                                          .width = whole_names ? 0 : width_of(style)};
+                                          .width = whole_names ? 0 : aorta_verdict_width(style)};
     const size_t begin = out->length;
     if (analysis->rank_count > 1) aorta_text_printf(out, "rank %d, the busiest\n", rank->rank);
     if (report->of.within) aorta_text_printf(out, "work within \"%s\" alone\n", report->of.within);

@@ -352,18 +352,18 @@ static void put_details(const struct writer *writer, const struct aorta_verdict_
     if (minor) put_lines(writer, AORTA_PLAIN, minor, 2, 2);
 }
 
+int aorta_verdict_width(const struct aorta_verdict_style *style) {
+    if (!style || !style->width || style->width > WIDEST) return WIDEST;
+    return style->width < NARROWEST ? NARROWEST : style->width;
+}
+
 void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_verdict_style *style,
                         struct aorta_text *out) {
     static const struct aorta_verdict_style plain = {0};
     struct aorta_verdict_view view;
     if (!style) style = &plain;
     aorta_verdict_view_make(verdict, &style->view, &view);
-    const int width = style->width ? style->width : WIDEST;
-    const struct writer writer = {out, &view.arena,
-                                  width < NARROWEST ? NARROWEST
-                                  : width > WIDEST  ? WIDEST
-                                                    : width,
-                                  style->color};
+    const struct writer writer = {out, &view.arena, aorta_verdict_width(style), style->color};
     const char *headline = aorta_arena_printf(&view.arena, "Verdict: %s", view.headline);
     if (headline) put_lines(&writer, AORTA_BOLD, headline, 0, 2);
     if (!style->answer) put_details(&writer, style, &view);

@@ -62,6 +62,7 @@ struct aorta_verdict_style {
     struct aorta_view_options view;
 };
 
+int aorta_verdict_width(const struct aorta_verdict_style *style); /* of its lines; `style` NULL: 100 */
 /* Headline, rows and blocks; one block per cause. `style` NULL: plain, 100 columns. */
 void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_verdict_style *style,
                         struct aorta_text *out);
