@@ -398,7 +398,6 @@ static void find_busy(const struct aorta_align_rank *rank, struct aorta_interval
 
 static void find_last(struct work *w, struct aorta_align_shared *shared, const struct aorta_intervals *busy) {
     const struct aorta_align_part *first = shared->parts, *last = shared->parts;
-    if (!first) return;
     for (size_t i = 1; i < shared->part_count; i++) {
         const struct aorta_align_part *part = &shared->parts[i];
         if (part->start_ns < first->start_ns) first = part;

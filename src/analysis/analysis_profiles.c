@@ -55,7 +55,6 @@ void aorta_trace_figures_make(struct aorta_trace_rank *rank, struct aorta_trace_
     struct aorta_trace_figures *figures = &rank->figures;
     struct aorta_intervals both = {0};
     *figures = (struct aorta_trace_figures){.overlap_ratio = NAN, .compute_overlap_ratio = NAN};
-    if (!rank->work_count) return;
     figures->start_ns = rank->work[0].start_ns;
     figures->end_ns = rank->work[0].end_ns;
     for (size_t i = 0; i < rank->work_count; i++)

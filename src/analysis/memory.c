@@ -184,6 +184,11 @@ static struct change *make_changes(const struct aorta_memory *memory, size_t *co
     return changes;
 }
 
+static void apply(const struct change *change, struct aorta_memory_part *now) {
+    now->bytes += change->bytes;
+    now->use[change->use] += change->bytes;
+}
+
 /* The gradients that stand at once at most. */
 static int64_t most_gradients(struct making *making) {
     size_t count;
@@ -223,15 +228,14 @@ static void split_before(struct making *making) {
 static void find_peak(struct making *making) {
     struct aorta_memory *memory = making->memory;
     size_t count;
-    int64_t bytes = 0, use[AORTA_MEMORY_USE_COUNT] = {0};
+    struct aorta_memory_part now = {0};
     const struct change *changes = make_changes(memory, &count, &making->scratch);
     for (size_t i = 0; i < count; i++) {
-        bytes += changes[i].bytes;
-        use[changes[i].use] += changes[i].bytes;
-        if (bytes <= memory->peak_bytes) continue;
-        memory->peak_bytes = bytes;
+        apply(&changes[i], &now);
+        if (now.bytes <= memory->peak_bytes) continue;
+        memory->peak_bytes = now.bytes;
         memory->peak_ns = changes[i].at_ns;
-        memcpy(memory->peak_use, use, sizeof use);
+        memcpy(memory->peak_use, now.use, sizeof now.use);
     }
     memory->peak_reserved = -1;
     for (size_t i = 0; i < making->trace->allocation_count; i++)
@@ -353,14 +357,10 @@ void aorta_memory_over(const struct aorta_memory *memory, const int64_t *bounds,
     struct aorta_arena scratch = {0};
     const struct change *changes = make_changes(memory, &change_count, &scratch);
     for (size_t i = 0; i < count; i++) {
-        for (; at < change_count && changes[at].at_ns < bounds[i]; at++) {
-            now.bytes += changes[at].bytes;
-            now.use[changes[at].use] += changes[at].bytes;
-        }
+        for (; at < change_count && changes[at].at_ns < bounds[i]; at++) apply(&changes[at], &now);
         parts[i] = now;
         for (; at < change_count && changes[at].at_ns < bounds[i + 1]; at++) {
-            now.bytes += changes[at].bytes;
-            now.use[changes[at].use] += changes[at].bytes;
+            apply(&changes[at], &now);
             if (now.bytes > parts[i].bytes) parts[i] = now;
         }
     }

@@ -232,13 +232,13 @@ bool aorta_brings_activations(const struct aorta_trace_rank *rank, const struct 
 
 /* ---- what advice asks of a program ---- */
 
-/* Each name once. */
-static bool any_range(const struct aorta_trace *trace, bool (*is_such)(const char *name), struct aorta_arena *memory) {
+/* Whether the name of a range or an operation has one of the parts. Each name is looked at once. */
+static bool any_range(const struct aorta_trace *trace, const char *const *parts, struct aorta_arena *memory) {
     bool *seen = aorta_arena_alloc(memory, aorta_trace_text_count(trace)), found = false;
     for (size_t i = 0; seen && i < trace->annotation_count + trace->operation_count && !found; i++) {
         const bool range = i < trace->annotation_count;
         const uint32_t name = range ? trace->annotations[i].name : trace->operations[i - trace->annotation_count].name;
-        if (!seen[name]) found = is_such(aorta_trace_text(trace, name));
+        if (!seen[name]) found = aorta_has_any(aorta_trace_text(trace, name), parts);
         seen[name] = true;
     }
     return found;
@@ -250,24 +250,14 @@ static bool is_kernel_of_optimizer(const char *name) {
     return aorta_kernel_is_of_optimizer(name) || aorta_has_any(name, parts);
 }
 
-static bool is_range_of_optimizer(const char *name) {
-    static const char *const parts[] = {"optimizer", "aten::_foreach", "aten::_fused_", "addcdiv_", NULL};
-    return aorta_has_any(name, parts);
-}
-
 bool aorta_program_optimizes(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
-    return rank->trains &&
-           (runs_kernel(rank, is_kernel_of_optimizer, memory) || any_range(rank->trace, is_range_of_optimizer, memory));
-}
-
-static bool is_range_of_sharding(const char *name) {
-    static const char *const parts[] = {"FSDP", "FullyShardedDataParallel", "fully_shard", NULL};
-    return aorta_has_any(name, parts);
+    static const char *const parts[] = {"optimizer", "aten::_foreach", "aten::_fused_", "addcdiv_", NULL};
+    return rank->trains && (runs_kernel(rank, is_kernel_of_optimizer, memory) || any_range(rank->trace, parts, memory));
 }
 
 bool aorta_program_shards(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
-    return aorta_trace_reduces_gradients(rank, AORTA_REDUCE_SCATTER) ||
-           any_range(rank->trace, is_range_of_sharding, memory);
+    static const char *const parts[] = {"FSDP", "FullyShardedDataParallel", "fully_shard", NULL};
+    return aorta_trace_reduces_gradients(rank, AORTA_REDUCE_SCATTER) || any_range(rank->trace, parts, memory);
 }
 
 static bool is_kernel_of_decoding(const char *name) {

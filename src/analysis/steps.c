@@ -208,6 +208,7 @@ struct part {
     const struct aorta_range *range;
     struct aorta_rank_step *item;
     struct aorta_arrival *arrival;
+    uint32_t number;  /* of the rank's step among those of all ranks */
     int64_t shift_ns; /* own clock − common clock */
 };
 
@@ -309,15 +310,8 @@ bool aorta_clocks_are_one(struct aorta_iteration *iterations, size_t count) {
     return most < 2;
 }
 
-static uint32_t index_of(const struct aorta_rank_step *item, struct aorta_rank_step *const *items, size_t count) {
-    uint32_t at = 0;
-    while (at + 1 < count && items[at] != item) at++;
-    return at;
-}
-
-/* parts[0 .. count), by collective, of the ranks `items`: each is shifted by its own clock. */
-static void align_clocks(struct part *parts, size_t count, struct aorta_rank_step *const *items, size_t ranks,
-                         struct aorta_arena *memory) {
+/* parts[0 .. count), by collective, of so many rank-steps: each is shifted by its own clock. */
+static void align_clocks(struct part *parts, size_t count, size_t ranks, struct aorta_arena *memory) {
     struct aorta_rank_end *ends = aorta_arena_raw(memory, count * sizeof *ends);
     size_t *first = aorta_arena_raw(memory, (count + 1) * sizeof *first);
     int64_t *shifts = aorta_arena_alloc(memory, ranks * sizeof *shifts);
@@ -328,7 +322,7 @@ static void align_clocks(struct part *parts, size_t count, struct aorta_rank_ste
         same = same_collective(parts + i, count - i);
         first[collectives++] = i;
         for (size_t j = i; j < i + same; j++)
-            ends[j] = (struct aorta_rank_end){index_of(parts[j].item, items, ranks), parts[j].range->end_ns};
+            ends[j] = (struct aorta_rank_end){parts[j].number, parts[j].range->end_ns};
     }
     first[collectives] = count;
     const struct aorta_rank_ends all = {ends, first, collectives, ranks};
@@ -348,10 +342,10 @@ static void pair_step(struct aorta_rank_step *const *items, size_t count, bool c
         const struct aorta_profile *profile = items[i]->iteration.profile;
         for (size_t j = 0; j < profile->range_count; j++)
             if (profile->ranges[j].info.kind == AORTA_RANGE_COLLECTIVE)
-                parts[used++] = (struct part){&profile->ranges[j], items[i], &items[i]->arrivals[j], 0};
+                parts[used++] = (struct part){&profile->ranges[j], items[i], &items[i]->arrivals[j], (uint32_t)i, 0};
     }
     if (used) qsort(parts, used, sizeof *parts, part_order);
-    if (!common_clock) align_clocks(parts, used, items, count, &scratch);
+    if (!common_clock) align_clocks(parts, used, count, &scratch);
     for (size_t i = 0, same; i < used; i += same) {
         same = same_collective(parts + i, used - i);
         find_last(parts + i, same, (*number)++);

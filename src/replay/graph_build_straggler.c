@@ -62,7 +62,6 @@ static int64_t met_at(const struct aorta_graph_builder *builder, const struct ao
 }
 
 static int64_t within(const struct aorta_replay_span *span, int64_t from_ns, int64_t to_ns) {
-    if (from_ns < span->start_ns) from_ns = span->start_ns;
     if (to_ns > span->end_ns) to_ns = span->end_ns;
     return to_ns > from_ns ? to_ns - from_ns : 0;
 }

@@ -504,9 +504,8 @@ static uint8_t *added_calls(const struct aorta_trace *trace, const struct aorta_
 
 static uint32_t call_of(const struct aorta_trace_graph *built, uint32_t rank, uint32_t point) {
     const struct aorta_graph *graph = &built->graph;
-    if (graph->rank[point] != rank || aorta_subject_kind(graph->subject[point]) != AORTA_SUBJECT_CALL)
-        return AORTA_TRACE_NONE;
-    return aorta_subject_row(graph->subject[point]);
+    const bool of_rank = graph->rank[point] == rank && is_call(graph, point);
+    return of_rank ? aorta_subject_row(graph->subject[point]) : AORTA_TRACE_NONE;
 }
 
 /* Median time of the rank's launches on its host, over edges of these kinds (bits). */
