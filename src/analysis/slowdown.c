@@ -24,9 +24,9 @@ struct product {
 
 struct aorta_shape {
     struct product of;
-    double ratio;     /* NaN: not known */
-    double lost;      /* share of its time beside collectives that they cost */
-    double beside_ns; /* its time beside collectives */
+    struct aorta_product_slowdown slowdown;
+    size_t alone, beside; /* runs */
+    double beside_ns;     /* its time beside collectives */
 };
 
 /* One execution of a shape. */
@@ -158,20 +158,17 @@ static double lost_per_ns(const struct loss *loss, double products_share) {
 
 /* runs[0 .. count): one shape, those alone first, then those beside, each part sorted by time. */
 static struct aorta_shape shape_of(const struct run *runs, size_t count, double *scratch, struct loss *loss) {
-    struct aorta_shape shape = {.of = runs[0].of, .ratio = NAN};
-    size_t alone = 0, beside = 0;
+    struct aorta_shape shape = {.of = runs[0].of};
     for (size_t i = 0; i < count; i++) {
         scratch[i] = runs[i].ns;
-        alone += runs[i].beside == AORTA_BESIDE_ALONE;
-        beside += runs[i].beside == AORTA_BESIDE_COLLECTIVE;
+        shape.alone += runs[i].beside == AORTA_BESIDE_ALONE;
+        shape.beside += runs[i].beside == AORTA_BESIDE_COLLECTIVE;
         if (runs[i].beside == AORTA_BESIDE_COLLECTIVE) shape.beside_ns += runs[i].ns;
     }
     const bool counted = shape.of.flops > 0;
-    struct aorta_product_slowdown slowdown =
-        aorta_product_slowdown_of(scratch, alone, scratch + alone, beside, counted);
-    if (is_one_product(scratch, alone, counted)) add_loss(runs, count, alone, slowdown.alone_p50_ns, loss);
-    shape.ratio = slowdown.ratio;
-    shape.lost = slowdown.lost;
+    shape.slowdown = aorta_product_slowdown_of(scratch, shape.alone, scratch + shape.alone, shape.beside, counted);
+    if (is_one_product(scratch, shape.alone, counted))
+        add_loss(runs, count, shape.alone, shape.slowdown.alone_p50_ns, loss);
     return shape;
 }
 
@@ -196,22 +193,17 @@ static void measure_shapes(const struct run *runs, size_t count, double *scratch
     double weight = 0;
     struct loss loss = {0};
     slowdown->ratio = 0;
-    for (size_t i = 0; i < count;) {
-        size_t same = 0, whole = 0;
-        for (; i + same < count && !product_order(&runs[i + same], &runs[i]); same++) {
-            slowdown->samples_beside += runs[i + same].beside == AORTA_BESIDE_COLLECTIVE;
-            slowdown->samples_alone += runs[i + same].beside == AORTA_BESIDE_ALONE;
-            whole += runs[i + same].beside != AORTA_BESIDE_NEITHER;
-        }
+    for (size_t i = 0, same; i < count; i += same) {
+        for (same = 1; i + same < count && !product_order(&runs[i + same], &runs[i]);) same++;
         const struct aorta_shape shape = shape_of(runs + i, same, scratch, &loss);
-        if (whole) shapes->items[shapes->count++] = shape;
-        if (whole && !isnan(shape.ratio)) {
-            slowdown->shapes++;
-            slowdown->by_grid += shape.of.by_grid;
-            slowdown->ratio += shape.ratio * shape.beside_ns;
-            weight += shape.beside_ns;
-        }
-        i += same;
+        slowdown->samples_alone += shape.alone;
+        slowdown->samples_beside += shape.beside;
+        if (shape.alone + shape.beside) shapes->items[shapes->count++] = shape;
+        if (isnan(shape.slowdown.ratio)) continue;
+        slowdown->shapes++;
+        slowdown->by_grid += shape.of.by_grid;
+        slowdown->ratio += shape.slowdown.ratio * shape.beside_ns;
+        weight += shape.beside_ns;
     }
     slowdown->lost_per_ns = lost_per_ns(&loss, products_share);
     slowdown->ratio = weight > 0 ? slowdown->ratio / weight : NAN;
@@ -256,7 +248,7 @@ static double lost_of(const struct aorta_shapes *shapes, const struct aorta_rang
     const struct product key = product_of(range);
     const struct aorta_shape *found =
         shapes->count ? bsearch(&key, shapes->items, shapes->count, sizeof *found, product_order) : NULL;
-    return found ? found->lost : 0;
+    return found ? found->slowdown.lost : 0;
 }
 
 /* Where two pieces meet in time, the one that began first counts. */

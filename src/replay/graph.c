@@ -337,20 +337,13 @@ static int key_order(const void *left, const void *right) {
     return (a->row > b->row) - (a->row < b->row);
 }
 
-static int64_t launch_key(const struct aorta_replay_span *span) {
-    return span->launch; /* NONE is the largest */
-}
-
-static int64_t end_key(const struct aorta_replay_span *span) {
-    return span->end_ns;
-}
-
-static uint32_t *sorted_rows(struct aorta_graph_builder *builder, const struct aorta_replay_rank *rank,
-                             int64_t (*key)(const struct aorta_replay_span *)) {
+/* By their end, or by their launch, of which NONE is the largest. */
+static uint32_t *sorted_rows(struct aorta_graph_builder *builder, const struct aorta_replay_rank *rank, bool by_end) {
     struct aorta_arena scratch = {0};
     uint32_t *rows = aorta_arena_raw(&builder->memory, ((size_t)rank->span_count + 1) * sizeof *rows);
     struct key *keys = aorta_arena_raw(&scratch, ((size_t)rank->span_count + 1) * sizeof *keys);
-    for (uint32_t i = 0; keys && i < rank->span_count; i++) keys[i] = (struct key){key(&rank->spans[i]), i};
+    for (uint32_t i = 0; keys && i < rank->span_count; i++)
+        keys[i] = (struct key){by_end ? rank->spans[i].end_ns : (int64_t)rank->spans[i].launch, i};
     if (keys && rank->span_count) qsort(keys, rank->span_count, sizeof *keys, key_order);
     for (uint32_t i = 0; rows && keys && i < rank->span_count; i++) rows[i] = keys[i].row;
     aorta_arena_end(&scratch, &builder->memory);
@@ -509,8 +502,8 @@ static struct aorta_runs *own_runs(struct aorta_graph_builder *builder, uint32_t
 static void assemble(struct aorta_graph_builder *builder) {
     const struct aorta_recording *recording = builder->recording;
     for (uint32_t i = 0; i < recording->rank_count; i++) {
-        builder->launched[i] = sorted_rows(builder, &recording->ranks[i], launch_key);
-        builder->by_end[i] = sorted_rows(builder, &recording->ranks[i], end_key);
+        builder->launched[i] = sorted_rows(builder, &recording->ranks[i], false);
+        builder->by_end[i] = sorted_rows(builder, &recording->ranks[i], true);
         builder->runs[i] = own_runs(builder, i);
         measure_usual(builder, i, &builder->usual[i]);
     }

@@ -56,15 +56,12 @@ static const struct aorta_range_info **infos_of(const struct aorta_trace_rank *r
     return infos;
 }
 
-static bool runs_on_gpu(const struct aorta_trace *trace) {
-    return trace->measured ? trace->on_gpu : !trace->host_only;
-}
-
 aorta_status aorta_whatif_of_trace(const struct aorta_trace_analysis *analysis, const struct aorta_trace_graph *built,
                                    struct aorta_whatif_collectives *collectives) {
     const struct aorta_graph *graph = &built->graph;
+    const struct aorta_trace *first = analysis->rank_count ? analysis->ranks[0].trace : NULL;
     begin(graph, collectives);
-    collectives->on_gpu = analysis->rank_count && runs_on_gpu(analysis->ranks[0].trace);
+    collectives->on_gpu = first && (first->measured ? first->on_gpu : !first->host_only);
     for (uint32_t rank = 0; !collectives->memory.failed && rank < graph->rank_count; rank++) {
         struct aorta_arena scratch = {0};
         const struct aorta_range_info **infos = infos_of(&analysis->ranks[rank], &scratch);
