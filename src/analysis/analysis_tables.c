@@ -40,29 +40,47 @@ static bool continues(const struct aorta_trace_rank *rank, size_t row) {
     return ended && rank->windows[ended - 1].end_ns == work->start_ns;
 }
 
-/* Durations in the order of names: those of name n from first[n] on. */
-static void sort_by_name(const struct aorta_trace_rank *rank, size_t names, size_t *first, int64_t *durations) {
-    for (size_t i = 0; i < rank->work_count; i++) first[rank->work[i].name + 1] += !continues(rank, i);
-    for (size_t i = 0; i < names; i++) first[i + 1] += first[i];
-    const size_t count = first[names];
-    for (size_t i = rank->work_count; i-- > 0;) {
-        const struct aorta_trace_work *work = &rank->work[i];
-        if (!continues(rank, i)) durations[--first[work->name + 1]] = work->end_ns - work->start_ns;
+/* Takes the times of each row of kernels from the work that is marked. `row_of`: by name. NULL: no memory. */
+static struct aorta_trace_times *times_of_rows(const struct aorta_trace_rank *rank, const uint32_t *row_of,
+                                               const bool *marked, struct aorta_arena *memory) {
+    struct aorta_trace_times *times = aorta_arena_raw(memory, rank->kernel_count * sizeof *times);
+    int64_t *durations = aorta_arena_raw(memory, rank->work_count * sizeof *durations);
+    size_t *ends = aorta_arena_alloc(memory, (rank->kernel_count + 1) * sizeof *ends); /* first where rows begin */
+    if (memory->failed) return NULL;
+    for (size_t i = 0; i < rank->work_count; i++) ends[row_of[rank->work[i].name] + 1] += marked[i];
+    for (size_t i = 0; i < rank->kernel_count; i++) ends[i + 1] += ends[i];
+    for (size_t i = 0; i < rank->work_count; i++)
+        if (marked[i]) durations[ends[row_of[rank->work[i].name]]++] = rank->work[i].end_ns - rank->work[i].start_ns;
+    for (size_t i = 0; i < rank->kernel_count; i++) {
+        const size_t begin = i ? ends[i - 1] : 0;
+        times[i] = aorta_trace_times_of(durations + begin, ends[i] - begin);
     }
-    for (size_t i = 0; i < names; i++) first[i] = first[i + 1];
-    first[names] = count;
+    return times;
 }
 
-static void fill_rows(struct aorta_trace_rank *rank, size_t names, const size_t *first, int64_t *durations) {
+/* Adds a row for each name of work. All of row_of[] is 0 before. */
+static void add_rows(struct aorta_trace_rank *rank, uint32_t *row_of) {
+    const size_t names = aorta_trace_text_count(rank->trace);
+    size_t used = 0;
+    for (size_t i = 0; i < rank->work_count; i++) row_of[rank->work[i].name] = 1;
+    for (size_t i = 0; i < names; i++) used += row_of[i];
+    rank->kernels = aorta_arena_alloc(&rank->memory, used * sizeof *rank->kernels);
+    for (size_t i = 0; rank->kernels && i < names; i++) {
+        if (!row_of[i]) continue;
+        row_of[i] = (uint32_t)rank->kernel_count;
+        rank->kernels[rank->kernel_count++].name = (uint32_t)i;
+    }
+}
+
+static void add_times(struct aorta_trace_rank *rank, const uint32_t *row_of, struct aorta_arena *memory) {
     int64_t all_ns = 0;
-    for (size_t i = 0; i < first[names]; i++) all_ns += durations[i];
-    for (size_t name = 0; name < names; name++) {
-        size_t count = first[name + 1] - first[name];
-        if (!count) continue;
-        struct aorta_trace_kernel_row *row = &rank->kernels[rank->kernel_count++];
-        *row = (struct aorta_trace_kernel_row){.name = (uint32_t)name,
-                                               .times = aorta_trace_times_of(durations + first[name], count)};
-        row->share = all_ns ? (double)row->times.total_ns / (double)all_ns : 0;
+    bool *begins = aorta_arena_raw(memory, rank->work_count * sizeof *begins);
+    for (size_t i = 0; begins && i < rank->work_count; i++) begins[i] = !continues(rank, i);
+    const struct aorta_trace_times *times = times_of_rows(rank, row_of, begins, memory);
+    for (size_t i = 0; times && i < rank->kernel_count; i++) all_ns += times[i].total_ns;
+    for (size_t i = 0; times && i < rank->kernel_count; i++) {
+        rank->kernels[i].times = times[i];
+        rank->kernels[i].share = all_ns ? (double)times[i].total_ns / (double)all_ns : 0;
     }
 }
 
@@ -76,8 +94,7 @@ static void add_launch(const struct aorta_trace *trace, const struct aorta_trace
 }
 
 /* What a name is, and its bytes, are the same for all work that bears it. */
-static void add_kinds(struct aorta_trace_rank *rank, uint32_t *row_of) {
-    for (size_t i = 0; i < rank->kernel_count; i++) row_of[rank->kernels[i].name] = (uint32_t)i;
+static void add_kinds(struct aorta_trace_rank *rank, const uint32_t *row_of) {
     for (size_t i = 0; i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
         struct aorta_trace_kernel_row *row = &rank->kernels[row_of[work->name]];
@@ -94,18 +111,11 @@ static void add_kinds(struct aorta_trace_rank *rank, uint32_t *row_of) {
 }
 
 void aorta_trace_kernels_make(struct aorta_trace_rank *rank) {
-    const size_t names = aorta_trace_text_count(rank->trace);
     struct aorta_arena scratch = {0};
-    size_t used = 0, *first = aorta_arena_alloc(&scratch, (names + 2) * sizeof *first);
-    int64_t *durations = aorta_arena_raw(&scratch, rank->work_count * sizeof *durations);
-    uint32_t *row_of = aorta_arena_raw(&scratch, names * sizeof *row_of);
-    if (!scratch.failed) {
-        sort_by_name(rank, names, first, durations);
-        for (size_t i = 0; i < names; i++) used += first[i + 1] > first[i];
-        rank->kernels = aorta_arena_alloc(&rank->memory, used * sizeof *rank->kernels);
-    }
+    uint32_t *row_of = aorta_arena_alloc(&scratch, aorta_trace_text_count(rank->trace) * sizeof *row_of);
+    if (row_of) add_rows(rank, row_of);
     if (row_of && rank->kernels) {
-        fill_rows(rank, names, first, durations);
+        add_times(rank, row_of, &scratch);
         add_kinds(rank, row_of);
         qsort(rank->kernels, rank->kernel_count, sizeof *rank->kernels, larger_kernel_first);
     }
@@ -121,28 +131,7 @@ static void add_window(struct aorta_trace_rank *rank, const struct aorta_trace_w
         const int64_t ns = window->profile.ranges[j].end_ns - window->profile.ranges[j].start_ns;
         row->step_ns += ns;
         rank->step_work_ns += ns;
-        if (work->start_ns < window->start_ns || begins[window->work[j]] || continues(rank, window->work[j])) continue;
-        begins[window->work[j]] = true;
-        row->step_count++;
-    }
-}
-
-/* `durations` has place for all work, `first` for a row more than there are. */
-static void add_step_times(struct aorta_trace_rank *rank, const uint32_t *row_of, const bool *begins, size_t *first,
-                           int64_t *durations) {
-    size_t used = 0;
-    for (size_t i = 0; i < rank->kernel_count; i++) {
-        first[i] = used;
-        used += rank->kernels[i].step_count;
-    }
-    for (size_t i = 0; i < rank->work_count; i++)
-        if (begins[i]) durations[first[row_of[rank->work[i].name]]++] = rank->work[i].end_ns - rank->work[i].start_ns;
-    for (size_t i = 0; i < rank->kernel_count; i++) {
-        struct aorta_trace_kernel_row *row = &rank->kernels[i];
-        const struct aorta_trace_times times =
-            aorta_trace_times_of(durations + first[i] - row->step_count, row->step_count);
-        row->step_p50_ns = times.p50_ns;
-        row->step_p95_ns = times.p95_ns;
+        begins[window->work[j]] |= work->start_ns >= window->start_ns && !continues(rank, window->work[j]);
     }
 }
 
@@ -151,12 +140,15 @@ void aorta_trace_kernels_in_steps(const struct aorta_trace_analysis *analysis, s
     struct aorta_arena scratch = {0};
     uint32_t *row_of = aorta_arena_raw(&scratch, aorta_trace_text_count(rank->trace) * sizeof *row_of);
     bool *begins = aorta_arena_alloc(&scratch, rank->work_count);
-    size_t *first = aorta_arena_raw(&scratch, rank->kernel_count * sizeof *first);
-    int64_t *durations = aorta_arena_raw(&scratch, rank->work_count * sizeof *durations);
     for (size_t i = 0; row_of && i < rank->kernel_count; i++) row_of[rank->kernels[i].name] = (uint32_t)i;
-    for (size_t i = 0; row_of && !scratch.failed && i < rank->window_count; i++)
+    for (size_t i = 0; !scratch.failed && i < rank->window_count; i++)
         if (aorta_trace_window_counts(analysis, &rank->windows[i])) add_window(rank, &rank->windows[i], row_of, begins);
-    if (row_of && !scratch.failed) add_step_times(rank, row_of, begins, first, durations);
+    const struct aorta_trace_times *times = times_of_rows(rank, row_of, begins, &scratch);
+    for (size_t i = 0; times && i < rank->kernel_count; i++) {
+        rank->kernels[i].step_count = times[i].count;
+        rank->kernels[i].step_p50_ns = times[i].p50_ns;
+        rank->kernels[i].step_p95_ns = times[i].p95_ns;
+    }
     qsort(rank->kernels, rank->kernel_count, sizeof *rank->kernels, larger_kernel_first);
     aorta_arena_end(&scratch, &rank->memory);
 }
@@ -373,36 +365,36 @@ const char *aorta_trace_sync_name(const struct aorta_trace *trace, const struct 
 
 /* ---- streams and hardware queues: how busy each was, and which streams shared which queues ---- */
 
-/* A union that grows at its end. */
-struct reach {
-    int64_t until_ns, length_ns;
+/* Its times are those until which it has been busy with all work, compute, collectives and copies. */
+struct lane {
+    struct aorta_trace_lane_row row;
+    int64_t all_ns, compute_ns, comm_ns, copy_ns;
 };
 
-static void reach_add(struct reach *reach, const struct aorta_trace_work *work) {
-    int64_t from = work->start_ns > reach->until_ns ? work->start_ns : reach->until_ns;
+/* A union that grows at its end. */
+static void extend(const struct aorta_trace_work *work, int64_t *until_ns, int64_t *length_ns) {
+    const int64_t from = work->start_ns > *until_ns ? work->start_ns : *until_ns;
     if (work->end_ns <= from) return;
-    reach->length_ns += work->end_ns - from;
-    reach->until_ns = work->end_ns;
+    *length_ns += work->end_ns - from;
+    *until_ns = work->end_ns;
 }
 
-struct lane {
-    struct reach all, compute, comm, copy;
-    int64_t sum_ns;
-    size_t count, others;
-};
-
 static void lane_add(struct lane *lane, const struct aorta_trace_work *work) {
-    bool copy = work->kind != AORTA_TRACE_KERNEL;
-    reach_add(&lane->all, work);
-    reach_add(copy ? &lane->copy : aorta_trace_is_collective(work) ? &lane->comm : &lane->compute, work);
-    lane->sum_ns += work->end_ns - work->start_ns;
-    lane->count++;
+    extend(work, &lane->all_ns, &lane->row.busy_ns);
+    if (work->kind != AORTA_TRACE_KERNEL)
+        extend(work, &lane->copy_ns, &lane->row.memcpy_ns);
+    else if (aorta_trace_is_collective(work))
+        extend(work, &lane->comm_ns, &lane->row.comm_ns);
+    else
+        extend(work, &lane->compute_ns, &lane->row.compute_ns);
+    lane->row.overlapped_ns += work->end_ns - work->start_ns; /* take_rows subtracts the busy time */
+    lane->row.count++;
 }
 
 static struct lane *new_lanes(size_t count, struct aorta_arena *memory) {
-    struct lane *lanes = aorta_arena_alloc(memory, count * sizeof *lanes);
+    struct lane *lanes = aorta_arena_raw(memory, count * sizeof *lanes);
     for (size_t i = 0; lanes && i < count; i++)
-        lanes[i].all.until_ns = lanes[i].compute.until_ns = lanes[i].comm.until_ns = lanes[i].copy.until_ns = INT64_MIN;
+        lanes[i] = (struct lane){{.row = (uint32_t)i}, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN};
     return lanes;
 }
 
@@ -416,18 +408,9 @@ static struct aorta_trace_lane_row *take_rows(const struct lane *lanes, size_t c
                                               struct aorta_arena *memory) {
     struct aorta_trace_lane_row *rows = aorta_arena_alloc(memory, count * sizeof *rows);
     for (size_t i = 0; rows && i < count; i++) {
-        const struct lane *lane = &lanes[i];
-        if (!lane->count) continue;
-        rows[(*row_count)++] = (struct aorta_trace_lane_row){
-            .row = (uint32_t)i,
-            .count = lane->count,
-            .busy_ns = lane->all.length_ns,
-            .compute_ns = lane->compute.length_ns,
-            .comm_ns = lane->comm.length_ns,
-            .memcpy_ns = lane->copy.length_ns,
-            .overlapped_ns = lane->sum_ns - lane->all.length_ns,
-            .others = lane->others,
-        };
+        if (!lanes[i].row.count) continue;
+        rows[*row_count] = lanes[i].row;
+        rows[(*row_count)++].overlapped_ns -= lanes[i].row.busy_ns;
     }
     if (rows) qsort(rows, *row_count, sizeof *rows, busiest_first);
     return rows;
@@ -453,8 +436,8 @@ static void count_uses(const struct aorta_trace_rank *rank, struct lane *streams
     }
     count = aorta_sort_unique(uses, count, sizeof *uses, aorta_by_uint32_pair);
     for (size_t i = 0; i < count; i++) {
-        streams[uses[i].stream].others++;
-        queues[uses[i].queue].others++;
+        streams[uses[i].stream].row.others++;
+        queues[uses[i].queue].row.others++;
     }
 }
 
