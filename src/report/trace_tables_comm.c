@@ -108,26 +108,27 @@ static const struct aorta_row size_rows[] = {
     {0}};
 #undef AT
 
-static void name_collective(const struct aorta_trace_analysis *analysis, const struct aorta_trace_collective_row *row,
-                            bool sized, struct collective_values *values) {
-    const struct group_values group = values->group;
-    const char *name = group.description ? group.description : group.name ? group.name : "";
-    const char *type = sized ? values->dtype : NULL;
-    snprintf(values->name, sizeof values->name, "%s%s%s%s%s", aorta_trace_kind_name(analysis, row->kind),
-             name[0] ? " in " : "", name, type ? ", " : "", type ? type : "");
-    values->label = values->name;
-}
-
-static void fill_collective_row(const struct aorta_trace_of *of, const struct aorta_trace_collective_row *row,
-                                struct collective_values *values) {
+/* `sized`: the row is of the finer table. */
+static enum aorta_line fill_row(const struct aorta_trace_of *of, const struct aorta_trace_collective_row *row,
+                                bool sized, struct collective_values *values) {
+    if (of->of_steps && !row->steps.count) return AORTA_LINE_SKIP;
     const double link_gbps = aorta_trace_link_of(of->analysis, of->rank, row);
+    const struct group_values group = group_of(of->analysis, row->group);
+    const char *in = group.description ? group.description : group.name ? group.name : "";
+    const char *type = trace_text_of(of->rank->trace, row->dtype);
     const bool waits = row->waits_known > 0;
-    const double steps = of->analysis->stepped ? (double)of->rank->steps : NAN;
+    const double steps = of->analysis->stepped ? (double)of->rank->steps : NAN, count = (double)row->times.count;
+    const double bytes = sized ? (double)row->bytes_each : (double)row->bytes / count;
+    snprintf(values->name, sizeof values->name, "%s%s%s%s%s", aorta_trace_kind_name(of->analysis, row->kind),
+             in[0] ? " in " : "", in, sized && type ? ", " : "", sized && type ? type : "");
     values->row = *row;
-    values->group = group_of(of->analysis, row->group);
-    values->dtype = trace_text_of(of->rank->trace, row->dtype);
+    values->label = values->name;
+    values->group = group;
+    values->dtype = type;
+    values->mb_each = bytes >= 0 ? bytes / 1e6 : NAN;
     values->wait_ns = waits ? row->wait_ns : AORTA_ROW_UNKNOWN;
     values->transfer_ns = waits ? row->transfer_ns : AORTA_ROW_UNKNOWN;
+    values->best_busbw_gbps = row->busbw_gbps / row->algbw_gbps * (double)row->bytes_each / (double)row->times.min_ns;
     values->either_busbw_gbps = aorta_trace_row_busbw(row);
     values->count_per_step = (double)row->steps.count / steps;
     values->ms_per_step = (double)row->steps.ns / 1e6 / steps;
@@ -136,29 +137,18 @@ static void fill_collective_row(const struct aorta_trace_of *of, const struct ao
     values->transfer_per_step = waits ? (double)row->steps.transfer_ns / 1e6 / steps : NAN;
     values->link_gbps = link_gbps > 0 ? link_gbps : NAN;
     values->link_share = link_gbps > 0 ? row->transfer_busbw_gbps / link_gbps : NAN;
+    return AORTA_LINE;
 }
 
 static enum aorta_line fill_collective(const void *of, size_t index, void *values) {
-    if (index >= trace_rank_of(of)->collective_count) return AORTA_LINE_END;
-    const struct aorta_trace_collective_row *row = &trace_rank_of(of)->collectives[index];
-    struct collective_values *out = values;
-    if (((const struct aorta_trace_of *)of)->of_steps && !row->steps.count) return AORTA_LINE_SKIP;
-    fill_collective_row(of, row, out);
-    out->mb_each = row->bytes >= 0 ? (double)row->bytes / 1e6 / (double)row->times.count : NAN;
-    name_collective(trace_analysis_of(of), row, false, out);
-    return AORTA_LINE;
+    const struct aorta_trace_rank *rank = trace_rank_of(of);
+    return index < rank->collective_count ? fill_row(of, &rank->collectives[index], false, values) : AORTA_LINE_END;
 }
 
 static enum aorta_line fill_size(const void *of, size_t index, void *values) {
-    if (index >= trace_rank_of(of)->collective_size_count) return AORTA_LINE_END;
-    const struct aorta_trace_collective_row *row = &trace_rank_of(of)->collective_sizes[index];
-    struct collective_values *out = values;
-    if (((const struct aorta_trace_of *)of)->of_steps && !row->steps.count) return AORTA_LINE_SKIP;
-    fill_collective_row(of, row, out);
-    out->mb_each = row->bytes_each >= 0 ? (double)row->bytes_each / 1e6 : NAN;
-    out->best_busbw_gbps = row->busbw_gbps / row->algbw_gbps * (double)row->bytes_each / (double)row->times.min_ns;
-    name_collective(trace_analysis_of(of), row, true, out);
-    return AORTA_LINE;
+    const struct aorta_trace_rank *rank = trace_rank_of(of);
+    if (index >= rank->collective_size_count) return AORTA_LINE_END;
+    return fill_row(of, &rank->collective_sizes[index], true, values);
 }
 
 static const struct aorta_column collective_columns[] = {{"count", "count", .width = 7},
