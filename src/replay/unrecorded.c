@@ -14,18 +14,9 @@
 static uint8_t stamped_call(const char *name) {
     enum aorta_trace_call_kind kind;
     if (!aorta_trace_call_classify(name, &kind)) return AORTA_STAMPED_CALL;
-    switch (kind) {
-    case AORTA_CALL_LAUNCH:
-    case AORTA_CALL_GRAPH_LAUNCH:
-    case AORTA_CALL_FILL:
-        return AORTA_STAMPED_LAUNCH;
-    case AORTA_CALL_COPY:
-        return strstr(name, "Async") ? AORTA_STAMPED_LAUNCH : AORTA_STAMPED_WAIT;
-    case AORTA_CALL_SYNC:
-        return AORTA_STAMPED_WAIT;
-    default:
-        return AORTA_STAMPED_CALL;
-    }
+    if (kind == AORTA_CALL_SYNC || (kind == AORTA_CALL_COPY && !strstr(name, "Async"))) return AORTA_STAMPED_WAIT;
+    const bool launches = kind == AORTA_CALL_LAUNCH || kind == AORTA_CALL_GRAPH_LAUNCH || kind == AORTA_CALL_FILL;
+    return launches || kind == AORTA_CALL_COPY ? AORTA_STAMPED_LAUNCH : AORTA_STAMPED_CALL;
 }
 
 static uint8_t stamped_operation(const char *name) {

@@ -9,19 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum aorta_page_kind kind_of_collective(enum aorta_collective collective) {
-    switch (collective) {
-    case AORTA_ALL_GATHER:
-        return AORTA_PAGE_ALL_GATHER;
-    case AORTA_REDUCE_SCATTER:
-        return AORTA_PAGE_REDUCE_SCATTER;
-    case AORTA_ALL_REDUCE:
-        return AORTA_PAGE_ALL_REDUCE;
-    default:
-        return AORTA_PAGE_OTHER_COLLECTIVE;
-    }
-}
-
 /* ---- gathering ---- */
 
 uint32_t aorta_page_name(struct aorta_page_lanes *lanes, const char *first, const char *second) {
@@ -231,7 +218,10 @@ static enum aorta_page_kind kind_of_work(const struct aorta_trace *trace, const 
     if (work->kind == AORTA_TRACE_COPY) return AORTA_PAGE_COPY;
     if (work->kind == AORTA_TRACE_FILL) return AORTA_PAGE_FILL;
     if (!aorta_trace_is_collective(work)) return AORTA_PAGE_COMPUTE;
-    return kind_of_collective(aorta_trace_collective_kind(trace, work));
+    const enum aorta_collective kind = aorta_trace_collective_kind(trace, work);
+    if (kind == AORTA_ALL_GATHER) return AORTA_PAGE_ALL_GATHER;
+    if (kind == AORTA_REDUCE_SCATTER) return AORTA_PAGE_REDUCE_SCATTER;
+    return kind == AORTA_ALL_REDUCE ? AORTA_PAGE_ALL_REDUCE : AORTA_PAGE_OTHER_COLLECTIVE;
 }
 
 static enum aorta_page_kind kind_of_call(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
