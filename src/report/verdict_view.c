@@ -405,14 +405,12 @@ static const char *first_phrase(struct build *build, const struct aorta_finding 
 /* Whether the worst place is the one that the block before names: its operation or its gap. */
 static bool is_same_place(const struct aorta_finding *before, const struct aorta_finding *finding) {
     static const struct {
-        enum aorta_fact_key key, before;
+        enum aorta_fact_key key;
         double alike;
-    } rows[] = {{AORTA_FACT_GAP, AORTA_FACT_GAP, 0.1},
-                {AORTA_FACT_EXPOSED_WORST, AORTA_FACT_EXPOSED_WORST, 0},
-                {AORTA_FACT_OPERATION, AORTA_FACT_OPERATION, 0}};
+    } rows[] = {{AORTA_FACT_GAP, 0.1}, {AORTA_FACT_EXPOSED_WORST, 0}, {AORTA_FACT_OPERATION, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct aorta_fact *place = aorta_facts_find(&finding->facts, rows[i].key);
-        const struct aorta_fact *other = aorta_facts_find(&before->facts, rows[i].before);
+        const struct aorta_fact *other = aorta_facts_find(&before->facts, rows[i].key);
         if (place && place->place.name && other && other->place.name &&
             strcmp(other->place.name, place->place.name) == 0 &&
             fabs(other->value - place->value) <= rows[i].alike * place->value)
