@@ -138,18 +138,20 @@ static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_f
     const struct aorta_finding *first = &verdict->findings[0];
     const bool found = aorta_finding_shown_ms(first) >= FOUND * aorta_verdict_gained_ms(verdict);
     const double share = compute ? compute->share : 0;
-    if (share > 1 - BOUND || (compute == costliest && share >= 0.5)) {
+    static const double MOST = 0.75; /* of the step is compute where that bounds it */
+    if (share > 1 - BOUND || (compute == costliest && share >= MOST)) {
         aorta_text_printf(out, "compute-bound: %.0f%% of the %s is compute", 100 * share, unit_of(verdict));
         if (!is_exposed(verdict)) put_second(verdict, compute, out);
         if (!is_compute_unknown(compute)) aorta_text_printf(out, "; no fix above %d%% found", found ? 5 : 2);
     } else {
-        if (costliest->share > 0.5) /* so large a loss has a fix */
+        if (costliest != compute && costliest->share > 0.5) /* so large a loss has a fix */
             aorta_text_puts(out, "gains unknown: ");
         else
             aorta_text_printf(out, "no fix above %d%% found: ", found ? 5 : 2);
         aorta_text_printf(out, "%.0f%% of the %s is ", 100 * costliest->share, unit_of(verdict));
         aorta_finding_name(verdict, costliest, out);
         if (compute && compute != costliest) aorta_text_printf(out, ", %.0f%% compute", 100 * share);
+        if (compute == costliest && !is_exposed(verdict)) put_second(verdict, compute, out);
     }
     if (is_compute_unknown(compute)) {
         put_wide(verdict, out);

@@ -441,8 +441,7 @@ static void exposed_communication_is_named(void **state) {
     expect_headline("gains unknown (12 steps): 80% of the step is exposed communication");
     verdict.comm_ms = 32, verdict.exposed_ms = 31, verdict.overlap_ratio = 1.0 / 32;
     verdict.replay = (struct aorta_verdict_replay){.known = true, .replayed_ms = 100, .floor_ms = 98};
-    expect_headline("compute-bound: 69% of the step is compute; no fix above 2% found; 97% of communication exposed "
-                    "(31.0 ms)");
+    expect_headline("no fix above 2% found: 69% of the step is compute; 97% of communication exposed (31.0 ms)");
     findings[0].cost_ms = 20, findings[0].share = 0.2;
     expect_headline("no fix above 2% found: 21% of the step is exposed all_gather, 20% compute; 97% of communication "
                     "exposed (31.0 ms)");
