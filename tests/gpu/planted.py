@@ -61,7 +61,7 @@ TRUTH = {
     "loader": ("data_wait", None), "loader_rank": ("data_wait", 1), "sync_layers": ("host_sync", None),
     "item_layers": ("host_sync", None), "pageable_copy": ("copy", None), "collect_garbage": ("host_pause", None),
     "cache_emptied": ("allocation", None), "one_bucket": ("exposed_collective", None),
-    "inline_reduce": ("exposed_collective", None), "one_channel": ("slow_collective", None),
+    "inline_reduce": ("serialized_streams", None), "one_channel": ("slow_collective", None),
     "one_connection": ("serialized_streams", None),
 }
 
