@@ -395,26 +395,49 @@ static int32_t small(sqlite3_stmt *row, int column, int64_t least) {
     return number >= least && number <= INT32_MAX ? (int32_t)number : -1;
 }
 
-static void take_gpu(void *context, sqlite3_stmt *row) {
-    struct nsys *nsys = context;
-    const char *name = aorta_sqlite_text(row, 1);
-    struct gpu gpu = {.name = name ? aorta_arena_strdup(&nsys->arena, name) : NULL,
-                      .facts = {.memory_bytes = aorta_sqlite_number_or(row, 2, -1),
-                                .multiprocessors = small(row, 3, 1),
-                                .major = small(row, 4, 1),
-                                .minor = small(row, 5, 0)}};
-    if (!aorta_sqlite_number(row, 0, &gpu.facts.id)) return;
+/* The column after the facts is TARGET_INFO_GPU's former name of the number, or TARGET_INFO_CUDA_GPU's process. */
+enum { GPU_NUMBER, GPU_NAME, GPU_BYTES, GPU_UNITS, GPU_MAJOR, GPU_MINOR, GPU_FORMER, GPU_PROCESS = GPU_FORMER };
+
+static void add_gpu(struct nsys *nsys, sqlite3_stmt *row, int64_t id) {
+    enum { MOST_MEGABYTES = 1 << 24 }; /* some old exports count in MiB */
+    const char *name = aorta_sqlite_text(row, GPU_NAME);
+    const int64_t bytes = aorta_sqlite_number_or(row, GPU_BYTES, -1);
+    const struct gpu gpu = {.name = name ? aorta_arena_strdup(&nsys->arena, name) : NULL,
+                            .facts = {.id = id,
+                                      .memory_bytes = bytes > 0 && bytes < MOST_MEGABYTES ? bytes << 20 : bytes,
+                                      .multiprocessors = small(row, GPU_UNITS, 1),
+                                      .major = small(row, GPU_MAJOR, 1),
+                                      .minor = small(row, GPU_MINOR, 0)}};
     aorta_arena_append(&nsys->arena, &nsys->gpus, &nsys->gpu_capacity, &nsys->gpu_count, &gpu, sizeof gpu);
 }
 
-static void take_called(void *context, sqlite3_stmt *row) {
+static void take_gpu(void *context, sqlite3_stmt *row) {
+    int64_t id;
+    if (aorta_sqlite_number(row, GPU_NUMBER, &id) || aorta_sqlite_number(row, GPU_FORMER, &id))
+        add_gpu(context, row, id);
+}
+
+static void add_called(struct nsys *nsys, const struct called *called) {
+    aorta_arena_append(&nsys->arena, &nsys->called, &nsys->called_capacity, &nsys->called_count, called,
+                       sizeof *called);
+}
+
+/* Old exports say what each process saw of its GPUs. Numbers below 0 are free. */
+static void take_gpu_of_process(void *context, sqlite3_stmt *row) {
     struct nsys *nsys = context;
-    struct called called;
-    if (!aorta_sqlite_number(row, 0, &called.process) || !aorta_sqlite_number(row, 1, &called.number) ||
-        !aorta_sqlite_number(row, 2, &called.gpu))
+    struct called called = {.gpu = -1 - (int64_t)nsys->gpu_count};
+    if (!aorta_sqlite_number(row, GPU_PROCESS, &called.process) ||
+        !aorta_sqlite_number(row, GPU_NUMBER, &called.number))
         return;
-    aorta_arena_append(&nsys->arena, &nsys->called, &nsys->called_capacity, &nsys->called_count, &called,
-                       sizeof called);
+    add_gpu(nsys, row, called.gpu);
+    add_called(nsys, &called);
+}
+
+static void take_called(void *context, sqlite3_stmt *row) {
+    struct called called;
+    if (aorta_sqlite_number(row, 0, &called.process) && aorta_sqlite_number(row, 1, &called.number) &&
+        aorta_sqlite_number(row, 2, &called.gpu))
+        add_called(context, &called);
 }
 
 /* TARGET_INFO_CUDA_DEVICE says which GPU the process calls by this number, else the numbers are the same. */
@@ -469,7 +492,11 @@ static const struct query facts[] = {
     {"CUPTI_ACTIVITY_KIND_CUDA_EVENT",
      take_event,
      {"globalPid", "deviceId", "contextId", "eventId", "correlationId", "streamId"}},
-    {"TARGET_INFO_GPU", take_gpu, {"id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor"}},
+    {"TARGET_INFO_GPU", take_gpu, {"id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor", "deviceId"}},
+    {"TARGET_INFO_CUDA_GPU",
+     take_gpu_of_process,
+     {"deviceId", "name", "globalMemorySize", "numMultiprocessors", "computeCapabilityMajor", "computeCapabilityMinor",
+      "pid"}},
     {"TARGET_INFO_CUDA_DEVICE", take_called, {"pid", "cudaId", "gpuId"}},
 };
 /* The host's tables are read after the work. MPI: --trace=mpi. */

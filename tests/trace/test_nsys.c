@@ -141,6 +141,38 @@ static void one_trace_for_each_device_of_each_process(void **state) {
     aorta_trace_list_free(&list);
 }
 
+/* TARGET_INFO_GPU without `id`, and what process 4712 saw of its GPUs, as old versions of nsys wrote. One row
+ * is in MiB. */
+static void old_exports_name_their_devices(void **state) {
+    (void)state;
+    static const char *const names[] = {"GeForce RTX 3080", "Tesla V100-PCIE-32GB", "GeForce RTX 3080"};
+    static const int64_t bytes[] = {-1, INT64_C(32510) << 20, 10501423104};
+    char old[FOLDER_PATH + 16];
+    struct aorta_trace_list list = {0};
+    const char *const input = old;
+    snprintf(old, sizeof old, "%s/old.sqlite", folder);
+    make_nsys_database(old);
+    run_statements(old, "DROP TABLE TARGET_INFO_CUDA_DEVICE; DROP TABLE TARGET_INFO_GPU;"
+                        "CREATE TABLE TARGET_INFO_GPU (vmId, deviceId, name, busLocation, isDiscrete);"
+                        "INSERT INTO TARGET_INFO_GPU VALUES (1, 1, 'Tesla V100-PCIE-32GB', '', 1),"
+                        " (1, 0, 'GeForce RTX 3080', '', 1);"
+                        "CREATE TABLE TARGET_INFO_CUDA_GPU (name, globalMemorySize, numMultiprocessors,"
+                        " computeCapabilityMajor, computeCapabilityMinor, deviceId, pid);"
+                        "INSERT INTO TARGET_INFO_CUDA_GPU VALUES ('Tesla V100-PCIE-32GB', 32510, 80, 7, 0, 0, 4712),"
+                        " ('GeForce RTX 3080', 10501423104, 68, 8, 6, 1, 4712);");
+    check_ok(aorta_trace_open_inputs(&input, 1, NULL, &list));
+    assert_int_equal(list.count, 3);
+    for (size_t i = 0; i < list.count; i++) {
+        const struct aorta_trace_device *device = aorta_trace_device_of(list.items[i], list.items[i]->work[0].device);
+        assert_non_null(device);
+        assert_string_equal(aorta_trace_text(list.items[i], device->name), names[i]);
+        assert_int_equal(device->memory_bytes, bytes[i]);
+        assert_int_equal(device->minor, i == 0 ? -1 : i == 1 ? 0 : 6);
+    }
+    aorta_trace_list_free(&list);
+    assert_int_equal(unlink(old), 0);
+}
+
 /* The oldest columns: no processes, short names alone, device and launch unknown. */
 static void columns_may_be_missing(void **state) {
     (void)state;
@@ -232,8 +264,11 @@ static void a_folder_has_the_export_alone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_trace_for_each_device_of_each_process), cmocka_unit_test(columns_may_be_missing),
-        cmocka_unit_test(what_cannot_be_read_says_what_to_record),   cmocka_unit_test(a_folder_has_the_export_alone),
+        cmocka_unit_test(one_trace_for_each_device_of_each_process),
+        cmocka_unit_test(columns_may_be_missing),
+        cmocka_unit_test(what_cannot_be_read_says_what_to_record),
+        cmocka_unit_test(a_folder_has_the_export_alone),
+        cmocka_unit_test(old_exports_name_their_devices),
         cmocka_unit_test(pages_of_unified_memory_have_their_name), /* changes the database */
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
