@@ -31,6 +31,9 @@ static inline bool aorta_trace_call_is_known(const struct aorta_trace_call *call
     return call->kind < AORTA_CALL_KIND_COUNT;
 }
 
+/* Marks a correlation that is Kineto's "External id": see builder_link.c. */
+#define TRACE_EXTERNAL (UINT64_C(1) << 63)
+
 struct trace_launch { /* what the file says of a launch beside its call */
     uint64_t correlation;
     int64_t operation; /* the file's number; -1: not known */

@@ -7,6 +7,7 @@
 #include "base/sort.h"
 #include "base/table.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,7 @@ struct call_index {
     struct aorta_table table;
     struct aorta_trace_call *calls;
     size_t repeated; /* whose number an earlier one had, which had ended */
+    bool external;   /* the numbers are Kineto's "External id" */
 };
 
 static uint64_t hash_of_call(const void *of, uint32_t number) {
@@ -80,8 +82,30 @@ static int precedence(const struct aorta_trace_call *call) {
     return aorta_trace_call_is_known(call) ? 0 : call->kind;
 }
 
+/* PyTorch with roctracer numbered launches and their work by "External id" alone; operations have another series. */
+static bool is_external(const struct aorta_trace_builder *builder) {
+    const struct trace_pending *pending = builder->pending.items;
+    bool external = false;
+    for (size_t i = 0; i < builder->pending.count; i++) {
+        if (pending[i].work.correlation && !(pending[i].work.correlation & TRACE_EXTERNAL)) return false;
+        external |= pending[i].work.correlation != 0;
+    }
+    return external;
+}
+
+static void keep_number(uint64_t *number, bool external) {
+    *number = ((*number & TRACE_EXTERNAL) != 0) == external ? *number & ~TRACE_EXTERNAL : 0;
+}
+
+static void keep_numbers(struct aorta_trace_builder *builder, bool external) {
+    struct trace_pending *pending = builder->pending.items;
+    struct aorta_trace_call *calls = builder->calls.items;
+    for (size_t i = 0; i < builder->pending.count; i++) keep_number(&pending[i].work.correlation, external);
+    for (size_t i = 0; i < builder->calls.count; i++) keep_number(&calls[i].correlation, external);
+}
+
 static bool index_calls(struct call_index *index, const struct trace_rows *calls) {
-    *index = (struct call_index){.calls = calls->items};
+    *index = (struct call_index){.calls = calls->items, .external = index->external};
     if (!aorta_table_reserve(&index->table, calls->count, hash_of_call, index)) return false;
     for (size_t i = 0; i < calls->count; i++) {
         const struct aorta_trace_call *call = &index->calls[i];
@@ -107,6 +131,8 @@ static void link_launch(struct aorta_trace_builder *builder, const struct call_i
     if (call && call->kind == TRACE_CALL_UNNAMED) call->kind = AORTA_CALL_OTHER; /* it launches, whatever its name */
     if (call && !aorta_trace_call_is_known(call)) call = NULL;
     work->call = call ? found : AORTA_TRACE_NONE;
+    if (index->external && call) pending->operation = -1;
+    if (index->external && !call) work->correlation = 0;
     if (!work->correlation) {
         aorta_trace_builder_warn(builder, AORTA_REASON_NO_CORRELATION, pending->offset);
     } else if (!call) {
@@ -182,10 +208,15 @@ static void drop_calls(struct aorta_trace_builder *builder) {
 }
 
 static void link_calls(struct aorta_trace_builder *builder) {
-    struct call_index index;
+    struct call_index index = {.external = is_external(builder)};
     struct trace_pending *pending = builder->pending.items;
     aorta_trace_rows_sort(&builder->calls, sizeof(struct aorta_trace_call), call_order);
+    keep_numbers(builder, index.external);
     builder->memory.failed |= !index_calls(&index, &builder->calls);
+    if (index.external && index.repeated) { /* of operations, then: no number is left */
+        keep_numbers(builder, true);
+        index.repeated = 0;
+    }
     if (!builder->memory.failed) {
         builder->trace->repeated = index.repeated;
         for (size_t i = 0; i < builder->pending.count; i++) link_launch(builder, &index, &pending[i]);
@@ -373,6 +404,42 @@ static void mark_first(struct aorta_trace_builder *builder) {
     aorta_arena_free(&scratch);
 }
 
+/* "gfx942" in the name of a Tensile kernel, which says "…_ISA942_…"; false: it says none. */
+static bool find_isa(const char *name, char isa[8]) {
+    const char *at = strncmp(name, "Cijk_", 5) == 0 ? strstr(name, "_ISA") : NULL;
+    const size_t length = at ? strspn(at + 4, "0123456789abcdef") : 0;
+    if (length < 3 || length > 4 || at[4] == '0') return false; /* 000: of any architecture */
+    snprintf(isa, 8, "gfx%.*s", (int)length, at + 4);
+    return true;
+}
+
+static bool is_named(const struct aorta_trace_builder *builder, int64_t device) {
+    const struct aorta_trace_device *named = builder->devices.items;
+    for (size_t i = 0; i < builder->devices.count; i++)
+        if (named[i].id == device) return true;
+    return false;
+}
+
+/* Where the file names no device, kernels that are made for one architecture name it. */
+static void name_devices(struct aorta_trace_builder *builder) {
+    enum { MOST = 64 };
+    const struct trace_pending *rows = builder->pending.items;
+    const size_t count = builder->pending.count;
+    char isa[8];
+    size_t at = 0;
+    if (builder->devices.count || builder->trace->format != AORTA_TRACE_KINETO) return;
+    while (at < count && !find_isa(aorta_trace_text(builder->trace, rows[at].work.name), isa)) at++;
+    for (size_t i = 0; at < count && i < count && builder->devices.count < MOST; i++) {
+        const struct aorta_trace_device device = {.id = rows[i].work.device,
+                                                  .name = aorta_trace_builder_text(builder, isa, strlen(isa)),
+                                                  .memory_bytes = -1,
+                                                  .multiprocessors = -1,
+                                                  .major = -1,
+                                                  .minor = -1};
+        if (!is_named(builder, device.id)) aorta_trace_builder_device(builder, &device);
+    }
+}
+
 /* Steps of devices alone are left out where the host marks steps. */
 static void choose_steps(struct aorta_trace_builder *builder) {
     struct aorta_trace_step *steps = builder->steps.items;
@@ -438,6 +505,7 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     aorta_trace_link_callers(builder);
     link_collectives(builder);
     mark_first(builder);
+    name_devices(builder);
     count_overlaps(builder);
 }
 

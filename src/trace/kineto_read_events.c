@@ -89,7 +89,9 @@ static uint32_t splits_text(struct trace_kineto *kineto, struct aorta_json_value
 /* A launch's number is a text or a number of the file; 0: it has none. */
 static uint64_t correlation_of(struct trace_kineto *kineto, const struct kineto_event *event) {
     const int64_t correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
-    return correlation > 0 ? (uint64_t)correlation : 0;
+    if (correlation > 0) return (uint64_t)correlation;
+    const int64_t external = aorta_trace_kineto_number(event->argument[ARGUMENT_OPERATION]);
+    return external > 0 ? (uint64_t)external | TRACE_EXTERNAL : 0;
 }
 
 static bool collective_facts(struct trace_kineto *kineto, const struct kineto_event *event,

@@ -95,7 +95,7 @@ static bool same_peaks(const struct row *a, const struct row *b) {
 static const char *find(const struct aorta_device_facts *device, const struct row **found) {
     const int64_t bytes = device->memory_bytes > 0 ? device->memory_bytes : bytes_in_name(device->name);
     const char *reason = "the device is not in the table";
-    static const char several[] = "several devices have this name, with different peaks";
+    static const char several[] = "several devices have this name";
     *found = NULL;
     if (strcmp(device->name, "NVIDIA H100") == 0 && device->memory_bytes <= 0) return several;
     if (has_word(device->name, "MIG")) return "a part of the device (MIG): its share of the peaks is not known";

@@ -603,6 +603,76 @@ static void sizes_of_the_launching_operation(void **state) {
     aorta_trace_free(t);
 }
 
+static void put_event(struct aorta_text *text, const char *category, const char *name, int ts, const char *args) {
+    aorta_text_printf(text,
+                      "%s{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s\",\"pid\":1,\"tid\":1,\"ts\":%d,\"dur\":8,"
+                      "\"args\":{%s}}",
+                      text->length ? "," : "[", category, name, ts, args);
+}
+
+/* PyTorch's files of the roctracer time: launches and work have "External id" alone; operations count in another
+ * series.
+ *
+ *   operation   1 [4097]                 2 [512]
+ *   calls          1 properties  2 launch    3 properties  4 launch   perhaps another launch
+ *   GPU                              2 kernel                  4 kernel   a kernel */
+static struct aorta_trace *read_roctracer(const char *args_of_last, const char *args_of_launch) {
+    static const char properties[] = "hipGetDevicePropertiesR0600", launch[] = "hipExtModuleLaunchKernel";
+    static const char dims[] = "\"External id\":%d,\"Input Dims\":[[%d,8],[8,8]],\"Input type\":[\"float\",\"float\"]";
+    struct aorta_text text = {0};
+    char args[128];
+    for (int i = 0; i < 2; i++) {
+        const char *const kernel = i ? "Cijk_B_PostGSU2" : "Cijk_Ailk_Bljk_SB_MT64x64x16_ISA942_IU1";
+        snprintf(args, sizeof args, dims, i + 1, i ? 512 : 4097);
+        put_event(&text, "cpu_op", "aten::mm", 100 * i, args);
+        snprintf(args, sizeof args, "\"External id\":%d", 2 * i + 1);
+        put_event(&text, "cuda_runtime", properties, 100 * i + 1, args);
+        snprintf(args, sizeof args, "\"External id\":%d", 2 * i + 2);
+        put_event(&text, "cuda_runtime", launch, 100 * i + 5, args);
+        put_event(&text, "kernel", kernel, 100 * i + 20, args);
+    }
+    put_event(&text, "kernel", "k", 300, args_of_last);
+    if (args_of_launch) put_event(&text, "cuda_runtime", launch, 200, args_of_launch);
+    aorta_text_printf(&text, "]");
+    struct aorta_trace *trace = read_text(text.data);
+    aorta_text_free(&text);
+    return trace;
+}
+
+static const char *dims_of(const struct aorta_trace *trace, size_t work) {
+    const uint32_t shape = trace->work[work].shape;
+    return shape == AORTA_TRACE_NONE ? "" : aorta_trace_text(trace, trace->shapes[shape].dims);
+}
+
+static void launches_of_roctracer(void **state) {
+    (void)state;
+    struct aorta_trace *t = read_roctracer("\"External id\":9", NULL);
+    assert_int_equal(t->call_count, 2);
+    assert_int_equal(t->work[0].call, 0);
+    assert_int_equal(t->work[1].call, 1);
+    assert_int_equal(t->work[2].call, AORTA_TRACE_NONE);
+    assert_int_equal(t->warnings[AORTA_REASON_NO_CORRELATION].count, 1);
+    assert_int_equal(t->warnings[AORTA_REASON_NO_WORK].count, 0);
+    assert_string_equal(dims_of(t, 0), "[[4097,8],[8,8]]");
+    assert_string_equal(dims_of(t, 1), "[[512,8],[8,8]]");
+    assert_non_null(aorta_trace_device_of(t, 1));
+    assert_string_equal(aorta_trace_text(t, aorta_trace_device_of(t, 1)->name), "gfx942");
+    aorta_trace_free(t);
+}
+
+/* Where work has a correlation, or launches share a number, "External id" is the operation's. */
+static void external_ids_of_operations(void **state) {
+    (void)state;
+    struct aorta_trace *const traces[] = {read_roctracer("\"correlation\":9", NULL),
+                                          read_roctracer("\"External id\":4", "\"External id\":4")};
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t j = 0; j < 3; j++) assert_int_equal(traces[i]->work[j].call, AORTA_TRACE_NONE);
+        assert_string_equal(dims_of(traces[i], 0), "[[512,8],[8,8]]");
+        assert_int_equal(traces[i]->coverage.launches, 0);
+        aorta_trace_free(traces[i]);
+    }
+}
+
 /* Meta's accelerator: its processing elements 10-30, a copy 20-25, a wait that is no work. */
 static void work_of_mtia(void **state) {
     (void)state;
@@ -626,6 +696,8 @@ static void work_of_mtia(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_of_mtia),
+        cmocka_unit_test(launches_of_roctracer),
+        cmocka_unit_test(external_ids_of_operations),
         cmocka_unit_test(figures_are_exact),
         cmocka_unit_test(collectives_have_their_facts),
         cmocka_unit_test(products_have_their_shapes),
