@@ -264,7 +264,8 @@ static void put_warning(const struct page *page, enum aorta_trace_reason reason)
         if (count > 1) aorta_text_printf(&text, " and %lld more", (long long)count - 1);
         aorta_text_printf(&text, ": %s", words);
     } else {
-        aorta_text_printf(&text, "%lld × %s (", (long long)count, words);
+        if (reason != AORTA_REASON_FAILED_LAUNCH) aorta_text_printf(&text, "%lld × ", (long long)count);
+        aorta_text_printf(&text, "%s (", words);
         put_file(page, first->path, &text);
         if (files > 1) aorta_text_printf(&text, " and %s", aorta_counted((long long)files - 1, "more file").text);
         aorta_text_puts(&text, ")");

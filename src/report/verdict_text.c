@@ -181,6 +181,9 @@ static void of_incomplete(const struct aorta_verdict *verdict, struct aorta_text
     if (verdict->processes > 1)
         aorta_text_printf(out, "unknown: the file mixes events of %zu processes; name the files of the ranks instead",
                           verdict->processes);
+    else if (coverage->failed && !coverage->launches)
+        aorta_text_printf(out, "unknown: %zu of %zu launches failed (%s); correct this first", coverage->failed,
+                          coverage->failed, aorta_cuda_error(coverage->error).text);
     else if (coverage->lost > coverage->dispatches)
         aorta_text_printf(out, "unknown: %lld of %lld kernels are missing in the recording; record all of them",
                           (long long)coverage->lost, (long long)numbered);

@@ -51,6 +51,18 @@ static void count_unanswered(struct aorta_trace_builder *builder, const uint8_t 
     coverage->unanswered = 0;
 }
 
+/* "12 of 12 launches failed (cudaErrorInvalidConfiguration): their kernels did not run". */
+static void name_failed(struct aorta_trace_builder *builder) {
+    struct aorta_trace_warning *warning = &builder->trace->warnings[AORTA_REASON_FAILED_LAUNCH];
+    const struct aorta_trace_coverage *coverage = &builder->trace->coverage;
+    char text[128];
+    if (!coverage->failed) return;
+    const int length = snprintf(text, sizeof text, "%zu of %zu launches failed (%s): %s", coverage->failed,
+                                coverage->failed + coverage->launches, aorta_cuda_error(coverage->error).text,
+                                coverage->failed > 1 ? "their kernels did not run" : "its kernel did not run");
+    warning->words = aorta_trace_text(builder->trace, aorta_trace_builder_text(builder, text, (size_t)length));
+}
+
 /* ---- work that cannot have taken so long ---- */
 
 /* The work of a stream that ends last so far, and where the work after it begins. */
@@ -194,6 +206,7 @@ void aorta_trace_find_captures(struct aorta_trace_builder *builder) {
         open = mark->begins ? mark : NULL;
     }
     if (ran && !builder->trace->no_launches) count_unanswered(builder, ran, &scratch);
+    name_failed(builder);
     aorta_arena_end(&scratch, &builder->memory);
 }
 

@@ -59,9 +59,8 @@ static void note_skipped(struct aorta_unpacking *unpacking, struct aorta_trace *
         aorta_arena_printf(&unpacking->memory, "not read: %s", shown_text(unpacking, skipped->names.data));
     const uint32_t text = names ? aorta_texts_add(trace->texts, names, strlen(names)) : AORTA_TRACE_NONE;
     unpacking->memory.failed |= text == AORTA_TRACE_NONE;
-    trace->skipped = aorta_trace_text(trace, text);
     trace->warnings[AORTA_REASON_SKIPPED] =
-        (struct aorta_trace_warning){.count = (int64_t)skipped->count, .offset = -1};
+        (struct aorta_trace_warning){(int64_t)skipped->count, -1, NULL, aorta_trace_text(trace, text)};
 }
 
 /* Traces from the `from`th on, and messages, name what the user named; the first trace names what was skipped. */

@@ -322,7 +322,44 @@ static size_t call_length(const char *name) {
     return strlen(name);
 }
 
-enum { HOST_THREAD, HOST_START, HOST_END, HOST_NAME, HOST_CORRELATION, RANGE_TYPE = HOST_CORRELATION, RANGE_TEXT };
+enum {
+    HOST_THREAD,
+    HOST_START,
+    HOST_END,
+    HOST_NAME,
+    HOST_CORRELATION,
+    HOST_RESULT,
+    RANGE_TYPE = HOST_CORRELATION,
+    RANGE_TEXT
+};
+
+/* "calls failed: cudaFree (cudaErrorIllegalAddress)", and more while the line is short. */
+static void name_failed(const struct target *target, const char *call, int64_t result) {
+    enum { LONG = 100 };
+    struct aorta_trace *head = aorta_trace_builder_head(target->builder);
+    const char *before = head->warnings[AORTA_REASON_FAILED].words;
+    char one[80], all[LONG + sizeof one + 16];
+    snprintf(one, sizeof one, "%s (%s)", call, aorta_cuda_error(result).text);
+    warn(target, AORTA_REASON_FAILED);
+    if (before && (strlen(before) > LONG || strstr(before, one))) return;
+    snprintf(all, sizeof all, "%s%s%s", before ? before : "calls failed: ", before ? ", " : "", one);
+    head->warnings[AORTA_REASON_FAILED].words = aorta_trace_text(head, text_of(target, all));
+}
+
+/* What failed has no work: as without a correlation, nothing is missing. */
+static void mark_failed(const struct target *target, struct aorta_trace_call *call, int64_t result) {
+    struct aorta_trace *head = aorta_trace_builder_head(target->builder);
+    const char *name = aorta_trace_text(head, call->name);
+    enum aorta_trace_call_kind kind;
+    if (!result || !aorta_trace_call_classify(name, &kind) || !aorta_cuda_call_failed(result, kind)) return;
+    call->correlation = 0;
+    if (kind != AORTA_CALL_LAUNCH && kind != AORTA_CALL_GRAPH_LAUNCH) {
+        name_failed(target, name, result);
+        return;
+    }
+    warn(target, AORTA_REASON_FAILED_LAUNCH);
+    if (!head->coverage.failed++) head->coverage.error = result;
+}
 
 static void add_call(struct nsys *nsys, const struct target *target, sqlite3_stmt *row) {
     const char *name = numbered_text(nsys, row, HOST_NAME);
@@ -338,6 +375,7 @@ static void add_call(struct nsys *nsys, const struct target *target, sqlite3_stm
     call.correlation = correlation > 0 ? (uint64_t)correlation : 0;
     call.name = aorta_trace_builder_text(target->builder, name, call_length(name));
     call.thread = thread_of(target, aorta_sqlite_number_or(row, HOST_THREAD, 0));
+    mark_failed(target, &call, aorta_sqlite_number_or(row, HOST_RESULT, 0));
     aorta_trace_builder_any_call(target->builder, &call);
 }
 
@@ -501,7 +539,7 @@ static const struct query facts[] = {
 };
 /* The host's tables are read after the work. MPI: --trace=mpi. */
 static const struct query of_host[] = {
-    {"CUPTI_ACTIVITY_KIND_RUNTIME", take_call, {"globalTid", "start", "end", "nameId", "correlationId"}},
+    {"CUPTI_ACTIVITY_KIND_RUNTIME", take_call, {"globalTid", "start", "end", "nameId", "correlationId", "returnValue"}},
     {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
      take_wait,
      {"globalPid", "deviceId", "start", "contextId", "streamId", "correlationId", "syncType", "eventId"}},

@@ -11,6 +11,9 @@ struct missing {
     struct aorta_sqlite_texts texts;
     size_t calls, launches;
     char said[256]; /* "": Nsight Systems says nothing of CUDA */
+    size_t failed;  /* calls */
+    int64_t error;  /* of the first */
+    char name[64];  /* of its call */
     bool cause;     /* the program's side says so, where the cause is; else it is the result */
 };
 
@@ -20,8 +23,12 @@ static void count_call(void *context, sqlite3_stmt *row) {
     int64_t number;
     missing->calls++;
     const char *name = aorta_sqlite_number(row, 0, &number) ? aorta_sqlite_find_text(&missing->texts, number) : NULL;
-    if (name && aorta_trace_call_classify(name, &kind))
-        missing->launches += kind == AORTA_CALL_LAUNCH || kind == AORTA_CALL_GRAPH_LAUNCH;
+    if (!name || !aorta_trace_call_classify(name, &kind)) return;
+    missing->launches += kind == AORTA_CALL_LAUNCH || kind == AORTA_CALL_GRAPH_LAUNCH;
+    const int64_t result = aorta_sqlite_number_or(row, 1, 0);
+    if (!aorta_cuda_call_failed(result, kind) || missing->failed++) return;
+    missing->error = result;
+    snprintf(missing->name, sizeof missing->name, "%.*s", (int)strcspn(name, "_"), name);
 }
 
 /* ENUM_DIAGNOSTIC_SEVERITY_LEVEL, ENUM_DIAGNOSTIC_SOURCE_TYPE. */
@@ -43,20 +50,24 @@ static void take_diagnostic(void *context, sqlite3_stmt *row) {
 }
 
 static aorta_status look(struct aorta_sqlite *file, struct missing *missing) {
-    static const char *const name[] = {"nameId"}, *const diagnostic[] = {"severity", "source", "text"};
+    static const char *const call[] = {"nameId", "returnValue"}, *const diagnostic[] = {"severity", "source", "text"};
     AORTA_TRY(aorta_sqlite_read_texts(file, "StringIds", "", "value", &missing->texts));
-    AORTA_TRY(aorta_sqlite_each(file, "CUPTI_ACTIVITY_KIND_RUNTIME", "", name, 1, count_call, missing));
+    AORTA_TRY(aorta_sqlite_each(file, "CUPTI_ACTIVITY_KIND_RUNTIME", "", call, 2, count_call, missing));
     return aorta_sqlite_each(file, "DIAGNOSTIC_EVENT", "", diagnostic, 3, take_diagnostic, missing);
 }
 
 static aorta_status describe(const struct aorta_sqlite *file, const struct missing *missing) {
-    char has[96] = "work of a GPU", said[sizeof missing->said + 32] = "";
+    char has[96] = "work of a GPU", failed[192] = "", said[sizeof missing->said + 32] = "";
     if (missing->launches)
         snprintf(has, sizeof has, "kernels, though launches are recorded (%zu)", missing->launches);
     else if (missing->calls)
         snprintf(has, sizeof has, "work of a GPU, though calls of CUDA are recorded (%zu)", missing->calls);
+    if (missing->failed)
+        snprintf(failed, sizeof failed, "; %zu calls failed, the first is %s (%s)", missing->failed, missing->name,
+                 aorta_cuda_error(missing->error).text);
     if (*missing->said) snprintf(said, sizeof said, "; Nsight Systems says \"%s\"", missing->said);
-    return AORTA_ERROR(AORTA_FORMAT, "%s: an export of Nsight Systems without %s%s: %s", file->path, has, said,
+    return AORTA_ERROR(AORTA_FORMAT, "%s: an export of Nsight Systems without %s%s%s: %s%s", file->path, has, failed,
+                       said, missing->failed ? "correct these calls, then " : "",
                        missing->calls || strstr(said, "not supported")
                            ? "record until the program ends, with a version of nsys that knows the driver, "
                              "or with `aorta trace run`"

@@ -72,7 +72,7 @@ void aorta_trace_warn_of_file(struct aorta_trace *trace, enum aorta_trace_reason
 }
 
 const char *aorta_trace_warning_text(const struct aorta_trace *trace, enum aorta_trace_reason reason) {
-    return reason == AORTA_REASON_SKIPPED && trace->skipped ? trace->skipped : reasons[reason].text;
+    return trace->warnings[reason].words ? trace->warnings[reason].words : reasons[reason].text;
 }
 
 const char *aorta_trace_text(const struct aorta_trace *trace, uint32_t text) {
@@ -259,7 +259,32 @@ double aorta_trace_missing_share(const struct aorta_trace *trace) {
 }
 
 bool aorta_trace_is_too_thin(const struct aorta_trace *trace) {
-    return aorta_trace_missing_share(trace) > MOST_MISSING;
+    return aorta_trace_missing_share(trace) > MOST_MISSING || (trace->coverage.failed && !trace->coverage.launches);
+}
+
+/* ---- errors of calls ---- */
+
+struct aorta_cuda_error aorta_cuda_error(int64_t number) {
+    static const struct {
+        int number;
+        const char *name;
+    } rows[] = {
+#define ERROR(number, name) {number, "cudaError" name},
+#include "trace/cuda_errors.def"
+#undef ERROR
+    };
+    struct aorta_cuda_error error;
+    snprintf(error.text, sizeof error.text, "error %lld", (long long)number);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].number == number) snprintf(error.text, sizeof error.text, "%s", rows[i].name);
+    return error;
+}
+
+bool aorta_cuda_call_failed(int64_t result, enum aorta_trace_call_kind kind) {
+    enum { UNLOADING = 4, NO_CONTEXT = 201, NOT_READY = 600, PEER_ALREADY = 704, CONTEXT_GONE = 709 };
+    if (result == NO_CONTEXT && kind == AORTA_CALL_SYNC) return false; /* at the end of the program */
+    return result != 0 && result != UNLOADING && result != NOT_READY && result != PEER_ALREADY &&
+           result != CONTEXT_GONE;
 }
 
 /* ---- nested ranges ---- */

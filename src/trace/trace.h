@@ -297,11 +297,14 @@ struct aorta_trace_warning {
     int64_t count;     /* events it holds for; 0: none */
     int64_t offset;    /* byte offset of the first in the (unpacked) file; -1: the format has none */
     const char *about; /* what the first is: another file, or work; NULL: nothing more is known */
+    const char *words; /* what to say instead of the reason's text, a text; or NULL */
 };
 
 /* What of the work that a file speaks of is in it. */
 struct aorta_trace_coverage {
     size_t launches, unanswered; /* calls that launch kernels or graphs; of them those without work */
+    size_t failed;               /* launches that returned an error, which are not among these */
+    int64_t error;               /* of the first of them */
     int64_t dispatches, lost;    /* of a process, where they are numbered: in the file; missing between these */
 };
 
@@ -375,7 +378,6 @@ struct aorta_trace {
     size_t clock_count;
     struct aorta_trace_coverage coverage;
     struct aorta_trace_warning warnings[AORTA_REASON_COUNT];
-    const char *skipped; /* the sentence of AORTA_REASON_SKIPPED, a text; or NULL */
 
     struct aorta_texts *texts; /* owned */
 };
@@ -399,6 +401,13 @@ int64_t aorta_trace_launched_ns(const struct aorta_trace *trace, const struct ao
 /* The kind of a call by its name: cudaLaunchKernel, hipModuleLaunchKernel, cuStreamSynchronize, … false: none that
  * matters. */
 bool aorta_trace_call_classify(const char *name, enum aorta_trace_call_kind *kind);
+/* "cudaErrorInvalidValue", "error 12345". */
+struct aorta_cuda_error {
+    char text[40];
+};
+struct aorta_cuda_error aorta_cuda_error(int64_t number);
+/* Whether the call failed, so that its work did not run: not where the work is not ready, or the program ends. */
+bool aorta_cuda_call_failed(int64_t result, enum aorta_trace_call_kind kind);
 /* Whether a call of this name allocates or frees memory. */
 static inline bool aorta_trace_changes_memory(const char *name) {
     enum aorta_trace_call_kind kind;

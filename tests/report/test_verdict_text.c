@@ -493,6 +493,10 @@ static void a_recording_without_most_of_its_kernels_names_no_cause(void **state)
     expect_headline("unknown: 1911 of 1961 kernels are missing in the recording; record all of them");
     verdict.coverage = (struct aorta_trace_coverage){.launches = 40, .unanswered = 39};
     expect_headline("unknown: 39 of 40 launches have no kernel in the recording; record the GPU's activity too");
+    verdict.coverage = (struct aorta_trace_coverage){.failed = 12, .error = 9};
+    expect_headline("unknown: 12 of 12 launches failed (cudaErrorInvalidConfiguration); correct this first");
+    verdict.coverage.error = 12345;
+    expect_headline("unknown: 12 of 12 launches failed (error 12345); correct this first");
     expect_not("gain alone");
     expect_not("late kernel launches");
 }

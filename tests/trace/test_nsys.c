@@ -173,6 +173,38 @@ static void old_exports_name_their_devices(void **state) {
     assert_int_equal(unlink(old), 0);
 }
 
+/* A launch and a copy fail; an event that is not ready, and a context that is gone at the end, are no failures. */
+static void failed_calls_are_named(void **state) {
+    (void)state;
+    char failed[FOLDER_PATH + 16];
+    const char *const input = failed;
+    struct aorta_trace_list list = {0};
+    snprintf(failed, sizeof failed, "%s/failed.sqlite", folder);
+    make_nsys_database(failed);
+    run_statements(failed, "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (5500, 5505, 0, 79037469287, 120, 3, 9),"
+                           " (5510, 5515, 0, 79037469287, 121, 4, 1), (5520, 5525, 0, 79037469287, 122, 13, 600),"
+                           " (5530, 5535, 0, 79037469287, 123, 7, 709), (5540, 5545, 0, 79037469287, 124, 4, 1);");
+    check_ok(aorta_trace_open_inputs(&input, 1, NULL, &list));
+    const struct aorta_trace *trace = list.items[0];
+    assert_int_equal(trace->warnings[AORTA_REASON_FAILED_LAUNCH].count, 1);
+    assert_string_equal(aorta_trace_warning_text(trace, AORTA_REASON_FAILED_LAUNCH),
+                        "1 of 5 launches failed (cudaErrorInvalidConfiguration): its kernel did not run");
+    assert_int_equal(trace->warnings[AORTA_REASON_FAILED].count, 2);
+    assert_string_equal(aorta_trace_warning_text(trace, AORTA_REASON_FAILED),
+                        "calls failed: cudaMemcpyAsync (cudaErrorInvalidValue)");
+    assert_int_equal(trace->warnings[AORTA_REASON_STOPPED].count + trace->warnings[AORTA_REASON_NO_WORK].count, 0);
+    assert_false(aorta_trace_is_too_thin(trace));
+    assert_int_equal(list.items[1]->warnings[AORTA_REASON_FAILED].count, 0);
+    aorta_trace_list_free(&list);
+    run_statements(failed, "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET returnValue = 9 WHERE nameId IN (3, 8)");
+    check_ok(aorta_trace_open_inputs(&input, 1, NULL, &list));
+    assert_true(aorta_trace_is_too_thin(list.items[0]));
+    assert_string_equal(aorta_trace_warning_text(list.items[0], AORTA_REASON_FAILED_LAUNCH),
+                        "5 of 5 launches failed (cudaErrorInvalidConfiguration): their kernels did not run");
+    aorta_trace_list_free(&list);
+    assert_int_equal(unlink(failed), 0);
+}
+
 /* The oldest columns: no processes, short names alone, device and launch unknown. */
 static void columns_may_be_missing(void **state) {
     (void)state;
@@ -213,6 +245,12 @@ static void what_cannot_be_read_says_what_to_record(void **state) {
          "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (nameId INTEGER);"
          "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1), (1), (2), (3), (9), (NULL);",
          "without kernels, though launches are recorded (3): record until the program ends"},
+        {"CREATE TABLE StringIds (id INTEGER, value TEXT); INSERT INTO StringIds VALUES (1, 'cudaLaunchKernel_v7000'), "
+         "(2, 'cudaDeviceSynchronize_v3020'), (3, 'cuCtxSynchronize');"
+         "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (nameId INTEGER, returnValue INTEGER);"
+         "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, 0), (2, 700), (2, 700), (3, 709), (3, 201);",
+         "launches are recorded (1); 2 calls failed, the first is cudaDeviceSynchronize (cudaErrorIllegalAddress): "
+         "correct these calls, then record until"},
         {CALLS DIAGNOSTICS "(2, 2, 'Unable to collect CPU samples.'), (1, 1, 'Loaded CUPTI for CUDA'), (2, 3, 'No CUDA "
                            "events collected.'), (2, 1, 'Installed CUDA driver\n(13.3) is\033[31m not supported.'), "
                            "(3, 1, 'CUDA failed later.'), (2, 1, NULL);",
@@ -269,6 +307,7 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_read_says_what_to_record),
         cmocka_unit_test(a_folder_has_the_export_alone),
         cmocka_unit_test(old_exports_name_their_devices),
+        cmocka_unit_test(failed_calls_are_named),
         cmocka_unit_test(pages_of_unified_memory_have_their_name), /* changes the database */
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
