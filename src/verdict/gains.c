@@ -289,6 +289,7 @@ static void add_origin(struct gains *gains, struct aorta_finding *finding, enum 
 static struct aorta_finding *of_its_kind(const struct gains *gains, struct aorta_finding *exposed) {
     struct aorta_origin origin;
     struct aorta_finding *found = exposed;
+    if (!aorta_verdict_find(gains->verdict, AORTA_CAUSE_SERIALIZED_STREAMS)) return exposed;
     aorta_replay_origin(gains->graph, AORTA_WITHOUT_EXPOSED_COLLECTIVE, &origin, gains->verdict->arena);
     const bool known = origin.point != AORTA_GRAPH_NONE;
     const struct aorta_trace_work *work = known ? aorta_trace_graph_work(gains->built, origin.point) : NULL;
