@@ -463,7 +463,9 @@ static const struct aorta_advice_row rows[] = {
      .text = "model.to(torch.bfloat16) with inputs in bfloat16, or torch.autocast(\"cuda\", dtype=torch.bfloat16)"},
     {AORTA_CAUSE_PRECISION, TORCH | COMPILED | SERVING | TRITON,
      .text = "torch.autocast(\"cuda\", dtype=torch.bfloat16) around forward and loss; transformers: bf16=True"},
-    {AORTA_CAUSE_PRECISION, NATIVE, .text = "cuBLAS/hipBLASLt compute types of TF32 or 16 bits with sums in fp32"},
+    {AORTA_CAUSE_PRECISION, NATIVE, .remedy = "precision=tf32",
+     .text = "TF32 as compute type: CUBLAS_COMPUTE_32F_FAST_TF32, HIPBLAS_COMPUTE_32F_FAST_TF32"},
+    {AORTA_CAUSE_PRECISION, NATIVE, .text = "matrices of 16 bits with sums in fp32: CUDA_R_16BF, CUBLAS_COMPUTE_32F"},
     {AORTA_CAUSE_ALIGNMENT, OURS | SPARSE,
      .text = "multiples of 8 (TF32: 4) for model.model_dim, model.mlp_hidden_dim, model.embedding_dim and the dense "
              "features"},

@@ -676,7 +676,7 @@ static void remedies_are_in_the_frameworks_words(void **state) {
     (void)state;
     static const char *const names[] = {"relu", "void at::native::relu", "loop_add_fusion_7",
                                         "cupy_add__float32_float32_float32"};
-    static const char *const words[] = {"cuBLAS/hipBLASLt compute types", "torch.set_float32_matmul_precision",
+    static const char *const words[] = {"TF32 as compute type", "torch.set_float32_matmul_precision",
                                         "jax.config.update", "CUPY_TF32=1"};
     static const int64_t MS = 1000000;
     for (int k = 0; k < 4; k++) {
