@@ -18,8 +18,8 @@
 
 enum { AORTA_GRAPH_NONE = UINT32_MAX };
 
-/* Why a point comes after another: what a host does, then what starts the device's work, then that work (sums by order:
- * verdict/gains_origin.c). */
+/* Why a point comes after another. The order counts (verdict/gains_origin.c): first what a host does, then what starts
+ * the device's work, then that work. */
 enum aorta_edge_kind {
     AORTA_EDGE_GAP,         /* the host's own time between two calls */
     AORTA_EDGE_PAUSE,       /* the same, as long as a pause */

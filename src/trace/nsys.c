@@ -333,7 +333,7 @@ enum {
     RANGE_TEXT
 };
 
-/* "calls failed: cudaFree (cudaErrorIllegalAddress)", and more while the line is short. */
+/* "failed calls: cudaFree (cudaErrorIllegalAddress)", and more while the line is short. */
 static void name_failed(const struct target *target, const char *call, int64_t result) {
     enum { LONG = 100 };
     struct aorta_trace *head = aorta_trace_builder_head(target->builder);
@@ -342,7 +342,7 @@ static void name_failed(const struct target *target, const char *call, int64_t r
     snprintf(one, sizeof one, "%s (%s)", call, aorta_cuda_error(result).text);
     warn(target, AORTA_REASON_FAILED);
     if (before && (strlen(before) > LONG || strstr(before, one))) return;
-    snprintf(all, sizeof all, "%s%s%s", before ? before : "calls failed: ", before ? ", " : "", one);
+    snprintf(all, sizeof all, "%s%s%s", before ? before : "failed calls: ", before ? ", " : "", one);
     head->warnings[AORTA_REASON_FAILED].words = aorta_trace_text(head, text_of(target, all));
 }
 

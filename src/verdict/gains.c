@@ -285,7 +285,7 @@ static void add_origin(struct gains *gains, struct aorta_finding *finding, enum 
     if (origin.point != AORTA_GRAPH_NONE) aorta_gains_add_origin(gains, finding, &origin);
 }
 
-/* Most of an exposed collective's gain may be that of another kind, which has a finding of the order of its stream. */
+/* Most of the gain may lie in a collective of another kind that runs on the compute stream: it is that finding's. */
 static struct aorta_finding *of_its_kind(const struct gains *gains, struct aorta_finding *exposed) {
     struct aorta_origin origin;
     struct aorta_finding *found = exposed;
@@ -311,7 +311,7 @@ static void add_gain(struct gains *gains, enum aorta_removal removal, enum aorta
     const bool matters = gain_ms >= MATTERS * aorta_gains_step_ms(gains) && gain_ms > 0;
     if (!finding && (!matters || cause == AORTA_CAUSE_SLOW_COLLECTIVE)) return; /* of no kind in particular */
     if (!finding) finding = aorta_gains_new_finding(gains->verdict, cause);
-    if (finding->gain_ms > gain_ms) return; /* of_its_kind */
+    if (finding->gain_ms > gain_ms) return; /* it has the gain of exposed collectives (of_its_kind) */
     set_gain(gains, finding, gain_ms, alone_of(gains, removal, cause), true);
     relate(gains, removal, aorta_removal_bit(removal), finding);
     if (matters && !finding->only_after) find_instead(gains, removal, finding);

@@ -191,7 +191,7 @@ static void failed_calls_are_named(void **state) {
                         "1 of 5 launches failed (cudaErrorInvalidConfiguration): its kernel did not run");
     assert_int_equal(trace->warnings[AORTA_REASON_FAILED].count, 2);
     assert_string_equal(aorta_trace_warning_text(trace, AORTA_REASON_FAILED),
-                        "calls failed: cudaMemcpyAsync (cudaErrorInvalidValue)");
+                        "failed calls: cudaMemcpyAsync (cudaErrorInvalidValue)");
     assert_int_equal(trace->warnings[AORTA_REASON_STOPPED].count + trace->warnings[AORTA_REASON_NO_WORK].count, 0);
     assert_false(aorta_trace_is_too_thin(trace));
     assert_int_equal(list.items[1]->warnings[AORTA_REASON_FAILED].count, 0);

@@ -73,7 +73,9 @@ static double add_step(struct sample_kineto *sample, const struct program *progr
     return at;
 }
 
-static void make_verdict(const struct program *program, struct aorta_trace_list *list,
+typedef double add_step_fn(struct sample_kineto *sample, const struct program *program, double at, int step, int rank);
+
+static void make_verdict(const struct program *program, add_step_fn *add, struct aorta_trace_list *list,
                          struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     *list = (struct aorta_trace_list){0};
     for (int rank = 0; rank < 2; rank++) {
@@ -81,7 +83,7 @@ static void make_verdict(const struct program *program, struct aorta_trace_list 
         double at = 10000;
         sample_kineto_begin(&sample, rank, 2);
         memcpy(strstr(sample.text.data, H200), program->device, strlen(H200));
-        for (int step = 0; step < STEPS; step++) at = add_step(&sample, program, at, step, rank);
+        for (int step = 0; step < STEPS; step++) at = add(&sample, program, at, step, rank);
         sample_kineto_open(&sample, list);
     }
     check_ok(aorta_trace_analyze(list, NULL, analysis));
@@ -94,7 +96,7 @@ static void check_first(const struct program *program, enum aorta_cause cause, d
     struct aorta_trace_list list;
     struct aorta_trace_analysis analysis;
     struct aorta_verdict verdict;
-    make_verdict(program, &list, &analysis, &verdict);
+    make_verdict(program, add_step, &list, &analysis, &verdict);
     const struct aorta_finding *first = &verdict.findings[0];
     assert_int_equal(first->cause, cause);
     if (!(fabs(first->at_best_ms * 1e3 - at_best_us) < 0.02 * at_best_us)) fail_msg("%f ms at best", first->at_best_ms);
@@ -145,12 +147,14 @@ static void reductions_of_gradients_on_the_compute_stream(void **state) {
  *   compute  | gemm 0 | gemm 1 | gemm 2 | gemm 3 |    all-reduce     | adam |
  *   stream 20         |RS0|    |RS1|    |RS2|    |RS3|
  *   host    ||||||||||[                     sync                           ] */
-static double add_inline_step(struct sample_kineto *sample, double at, int step, int rank) {
+static double add_inline_step(struct sample_kineto *sample, const struct program *program, double at, int step,
+                              int rank) {
     const struct program scatters = {.collective = "reduce_scatter", .group = "default_pg"},
                          reduces = {.collective = "allreduce", .group = "default_pg"};
     const double begin = at, launch = at - 100;
     char name[32];
     int number = 0;
+    (void)program;
     for (int unit = 0; unit < UNITS; unit++) {
         sample_kineto_event(sample, "cpu_op", "autograd::engine::evaluate_function: MmBackward0", 1, launch + 10 * unit,
                             5, "");
@@ -172,18 +176,10 @@ static double add_inline_step(struct sample_kineto *sample, double at, int step,
 
 static void the_gain_is_of_the_collective_that_runs_last(void **state) {
     (void)state;
-    struct aorta_trace_list list = {0};
+    struct aorta_trace_list list;
     struct aorta_trace_analysis analysis;
     struct aorta_verdict verdict;
-    for (int rank = 0; rank < 2; rank++) {
-        struct sample_kineto sample;
-        double at = 10000;
-        sample_kineto_begin(&sample, rank, 2);
-        for (int step = 0; step < STEPS; step++) at = add_inline_step(&sample, at, step, rank);
-        sample_kineto_open(&sample, &list);
-    }
-    check_ok(aorta_trace_analyze(&list, NULL, &analysis));
-    check_ok(aorta_verdict_make(&analysis, &verdict));
+    make_verdict(&(struct program){.device = H200}, add_inline_step, &list, &analysis, &verdict);
     assert_int_equal(verdict.findings[0].cause, AORTA_CAUSE_SERIALIZED_STREAMS);
     assert_int_equal(verdict.findings[0].collective, AORTA_ALL_REDUCE);
     aorta_verdict_free(&verdict);
