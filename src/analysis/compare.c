@@ -218,9 +218,8 @@ static bool is_one_thing(const struct aorta_trace_comparison *c, const struct ao
     return row->section == AORTA_SECTION_OPERATION ? !is_replaced(c, row, side) : is_replacement(c, row, side);
 }
 
-/* Where chance is not known each change counts. What makes half of a step's change that is
- * significant need not stand out from all rows.
- * `rows`: a place for each row. */
+/* Where chance is not known, each change counts. Where the step's change is significant, a row that makes half of it
+ * need not stand out from all rows. `rows`: a place for each row. */
 static const struct aorta_trace_compare_row *find_largest(const struct aorta_trace_comparison *c, size_t side,
                                                           bool longer, struct aorta_compared *rows) {
     static const double least = 0.01; /* of the base's step */

@@ -344,8 +344,9 @@ static void write_report(const struct merging *m, const char *output, bool answe
     }
     for (size_t i = 0; i < m->count; i++) {
         const char *words = m->ranks[i].trace->warnings[AORTA_REASON_SKIPPED].words;
-        if (words) aorta_text_printf(&line, "note: %s", words);
-        if (words) put_line(&line, out);
+        if (!words) continue;
+        aorta_text_printf(&line, "note: %s", words);
+        put_line(&line, out);
     }
     if (m->cycles > 1) aorta_text_printf(out, "the last of %zu profiler cycles of each rank\n", m->cycles);
     int late = aorta_alignment_straggler(&m->alignment);

@@ -262,6 +262,7 @@ static void put_all(struct writing *w) {
     const struct aorta_trace *trace = w->trace;
     aorta_merge_process(w->rank);
     for (size_t i = 0; i < trace->stream_count; i++) add_lane(w, i, 1);
+    if (w->rank->out->failed) return; /* each stream needs its lane */
     for (size_t i = 0; i < trace->thread_count; i++) name_thread(w, i);
     name_marks(w);
     for (size_t i = 0; i < trace->step_count; i++) put_step(w, &trace->steps[i]);
