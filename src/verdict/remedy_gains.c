@@ -118,7 +118,7 @@ static const uint32_t EVERYTHING = (UINT32_C(1) << AORTA_REMOVAL_COUNT) - 1;
 
 /* The cause without which the remedy gains most; the step without both. */
 static void find_partner(struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
-    static const double WORTH_IT = 0.02; /* of the step: causes that gain less are no partner */
+    static const double WORTH_IT = 0.02; /* of the step; late launches may gain only once kernels are shorter */
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
         if (i != AORTA_WITHOUT_HOST_LAUNCH && measured->found->gain_ns[i] < WORTH_IT * measured->step_ns) continue;
         const double with_ns = step_with(measured, aorta_remedy_bit(remedy), aorta_removal_bit((enum aorta_removal)i));
