@@ -375,7 +375,7 @@ uint32_t aorta_last_ended(const struct aorta_graph_builder *builder, uint32_t ra
 
 /* ---- usual lags ---- */
 
-enum { SAMPLES = 4096, LONGEST_USUAL_NS = 50000 };
+enum { SAMPLES = 4096, FEWEST_SAMPLES = 4, LONGEST_USUAL_NS = 50000 };
 
 struct samples {
     int64_t values[SAMPLES];
@@ -384,7 +384,7 @@ struct samples {
 
 /* The lower quartile, since what else delays a span only adds. */
 static int64_t usual(struct samples *samples, int64_t otherwise) {
-    if (!samples->count) return otherwise;
+    if (samples->count < FEWEST_SAMPLES) return otherwise;
     aorta_sort_int64(samples->values, samples->count);
     return llround(aorta_percentile_int64(samples->values, samples->count, 25));
 }
@@ -394,7 +394,7 @@ static void add_sample(struct samples *samples, int64_t value) {
 }
 
 /* A span that was launched well before the one before it ended shows the stream's lag, one launched to an idle stream
- * that of the launch. */
+ * that of the launch. Copies take the device longer to begin than kernels do. */
 static void measure_usual(struct aorta_graph_builder *builder, uint32_t rank, struct aorta_usual *lags) {
     enum { STREAM_NS = 1000, LAUNCH_NS = 5000 };
     const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
@@ -408,10 +408,10 @@ static void measure_usual(struct aorta_graph_builder *builder, uint32_t rank, st
         end_ns[span->stream] = span->end_ns;
         bool waits = one->first_wait && one->first_wait[i] < one->first_wait[i + 1];
         if (span->launch == AORTA_GRAPH_NONE || before_ns == INT64_MIN || waits) continue;
-        int64_t launch_ns = builder->recording->ranks[one->host].calls[span->launch].start_ns;
-        if (launch_ns > before_ns)
-            add_sample(&samples[1], span->start_ns - launch_ns);
-        else if (launch_ns + 2 * LAUNCH_NS < before_ns)
+        const struct aorta_replay_call *call = &builder->recording->ranks[one->host].calls[span->launch];
+        if (call->start_ns > before_ns)
+            add_sample(&samples[1], span->start_ns - call->start_ns);
+        else if (call->start_ns + 2 * LAUNCH_NS < before_ns && call->kind == AORTA_REPLAY_LAUNCH)
             add_sample(&samples[0], span->start_ns - before_ns);
     }
     lags->stream_ns = lags->dependency_ns = usual(&samples[0], STREAM_NS);

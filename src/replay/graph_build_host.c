@@ -12,7 +12,8 @@
 
 enum {
     QUIET_NS = 100000,     /* a thread that records nothing for this long may be waiting for another */
-    PAUSE_NS = 1000000,    /* a host that records nothing for this long pauses */
+    PAUSE_NS = 1000000,    /* a host that records nothing for this long pauses, */
+    NATIVE_NS = 100000,    /* … and so does one without an interpreter */
     LONG_CALL_NS = 50000,  /* launches and frees that last longer may have waited */
     FULL_QUEUE = 512,      /* launches not yet begun, from which on a queue may be full; CUDA's has 1024 */
     BATCH_NS = 1000000,    /* a wait for data from which on its loader, and not the host, says when data comes */
@@ -52,7 +53,7 @@ struct host {
     uint32_t *cursor; /* of each of these: place in launched[] */
     uint32_t *dirty;  /* the last span of each stream that was launched since the device was waited for; NULL: the host
                        * has several ranks */
-    int64_t usual_gap_ns;
+    int64_t usual_gap_ns, pause_ns;
     uint32_t batch, batches; /* end of the last wait for a loader, NONE: none so far; batches since then */
     struct silence *silent;  /* a heap: the latest first, of equal ones the first thread; some are over */
     size_t silent_count;
@@ -227,7 +228,7 @@ static void add_use_of_result(struct host *host, uint32_t from, uint32_t to, uin
 static bool add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_edge_kind kind, bool inferred) {
     struct aorta_graph *graph = host->builder->graph;
     int64_t lag_ns = graph->time_ns[to] - graph->time_ns[from];
-    bool pause = (kind == AORTA_EDGE_GAP || kind == AORTA_EDGE_HANDOVER) && lag_ns >= PAUSE_NS;
+    bool pause = (kind == AORTA_EDGE_GAP || kind == AORTA_EDGE_HANDOVER) && lag_ns >= host->pause_ns;
     if (pause) kind = AORTA_EDGE_PAUSE;
     uint32_t edge = aorta_graph_edge(graph, from, to, lag_ns, kind, inferred);
     if (pause)
@@ -458,7 +459,7 @@ static void add_calls(struct host *host) {
     const struct aorta_replay_rank *rows = host->rows;
     find_next(host);
     host->usual_gap_ns = usual_gap(host);
-    if (host->usual_gap_ns > PAUSE_NS) host->usual_gap_ns = PAUSE_NS;
+    if (host->usual_gap_ns > host->pause_ns / 10) host->usual_gap_ns = host->pause_ns / 10;
     for (uint32_t i = 0; i < rows->call_count; i++) {
         begin_call(host, i);
         end_until(host, &host->threads[rows->calls[i].thread],
@@ -470,8 +471,11 @@ static void add_calls(struct host *host) {
 }
 
 void aorta_graph_add_host(struct aorta_graph_builder *builder, uint32_t index) {
-    struct host host = {
-        .builder = builder, .rows = &builder->recording->ranks[index], .host = index, .batch = AORTA_GRAPH_NONE};
+    struct host host = {.builder = builder,
+                        .rows = &builder->recording->ranks[index],
+                        .host = index,
+                        .pause_ns = builder->recording->native ? NATIVE_NS : PAUSE_NS,
+                        .batch = AORTA_GRAPH_NONE};
     host_make(&host);
     if (!host.memory.failed) add_calls(&host);
     aorta_arena_end(&host.memory, &builder->memory);

@@ -83,6 +83,7 @@ struct aorta_recording {
     const struct aorta_collective_times *collectives;
     uint32_t rank_count, collective_count, name_count;
     bool shares_work; /* ranks may have unequal parts of one work; false: theirs is equal by design */
+    bool native;      /* the host runs no interpreter: it is silent for less time where it only launches */
     bool exchanges;   /* ranks send each other parts of that work, as to experts: all_to_all */
 };
 

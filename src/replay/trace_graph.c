@@ -611,6 +611,14 @@ static void add_ranks(struct build *build) {
     aorta_collective_times_make(build->analysis, build->collectives, &build->memory);
 }
 
+/* Whether hosts run no interpreter; Kineto's files come from PyTorch. */
+static bool is_native(const struct aorta_trace_analysis *analysis) {
+    const struct aorta_trace *trace = analysis->rank_count ? analysis->ranks[0].trace : NULL;
+    if (!trace || analysis->measured || trace->format == AORTA_TRACE_KINETO) return false;
+    const enum aorta_framework framework = aorta_trace_framework(trace);
+    return framework == AORTA_FRAMEWORK_OTHER || framework == AORTA_FRAMEWORK_DIRECTIVES;
+}
+
 static aorta_status build_ranks(struct build *build, struct aorta_graph *graph) {
     const struct aorta_trace_analysis *analysis = build->analysis;
     AORTA_TRY(choose_steps(build));
@@ -623,6 +631,7 @@ static aorta_status build_ranks(struct build *build, struct aorta_graph *graph) 
         .rank_count = (uint32_t)analysis->rank_count,
         .collective_count = (uint32_t)analysis->alignment.shared_count,
         .name_count = build->name_count,
+        .native = is_native(analysis),
         .shares_work = !analysis->measured,
         .exchanges = exchanges_work(analysis),
     };

@@ -4,7 +4,7 @@
     pairs.py [OUT] --aorta BIN [--set fourth] [--gpus 2] [--budget 400] [--only NAME ...] [--parallel] on a GPU machine
     pairs.py OUT --aorta BIN --check                                                                   anywhere
 
-The programs are scripts of people/. The verdict was developed with the set first. The other sets were written later, with other
+The programs are scripts of people/, and CUDA programs, which nvcc builds first. The verdict was developed with the set first. The other sets were written later, with other
 programs. Both forms are timed without a profiler (median of three blocks of steps). The worse form is then recorded by `aorta trace
 run`, and for some pairs also by the torch.profiler in the script. `aorta trace analyze --json` of the recording is compared with
 the times. Programs import in groups and then wait for their turn, so that nothing else runs while one is timed.
@@ -208,8 +208,27 @@ NINTH = [
     pair("scheduled", 2, "scheduled.py", "2", "4", "pipeline_bubble", more=2, how=BOTH),
     pair("contrast", 2, "contrast.py", "", "once", "exposed_collective slow_collective host_launch", how=BOTH),
 ]
+TENTH = [
+    pair("frames", 1, "frames.cu", "", "own", "serialized_streams"),
+    pair("jacobi", 1, "jacobi.cu", "", "seldom", "host_sync"),
+    pair("chunks", 1, "chunks.cu", "", "streams", "copy"),
+    pair("scratch", 1, "scratch.cu", "", "given", "allocation"),
+    pair("tiles", 1, "tiles.cu", "", "large", "few_blocks"),
+    pair("total", 1, "total.cu", "", "grid", "few_blocks"),
+    pair("particles", 1, "particles.cu", "", "graph", LAUNCHES),
+    pair("spectrum", 1, "spectrum.cu", "", "once", "host_pause allocation"),
+    pair("small_gemms", 1, "small_gemms.cu", "", "batched", LAUNCHES),
+    pair("checked", 1, "checked.cu", "", "blind", "host_sync"),
+    pair("reader", 1, "reader.cu", "", "ahead", "data_wait host_pause"),
+    pair("results", 1, "results.cu", "", "during", "copy"),
+    pair("arrays", 1, "arrays.py", "", "device", "copy"),
+    pair("waves", 1, "waves.py", "", "fused", "fusion"),
+    pair("halo", 2, "halo.cu", "", "during", "exposed_collective host_collective copy host_pause host_sync"),
+    pair("gradients", 1, "gradients.cu", "", "own", "exposed_collective serialized_streams", gpus=2),
+    pair("compress", 2, "compress.py", "", "hook", "exposed_collective precision slow_collective", advice="bf16|half", how=BOTH),
+]
 SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH, "seventh": SEVENTH,
-        "eighth": EIGHTH, "ninth": NINTH}
+        "eighth": EIGHTH, "ninth": NINTH, "tenth": TENTH}
 PAIRS = {one.name: one for group in SETS.values() for one in group}
 
 
@@ -302,6 +321,20 @@ def jobs_of(pairs):
     return list(jobs.values())
 
 
+LIBRARIES = ["-lcublas", "-lcufft", "-lnccl"]
+
+
+def build(source, folder):
+    """The program of a CUDA source, built in the folder."""
+    program = os.path.join(folder, source[:-3])
+    command = ["nvcc", "-O2", "-arch=native", "-o", program, os.path.join(SCRIPTS, source), *LIBRARIES]
+    if source == "halo.cu":
+        words = subprocess.run(["mpicc", "--showme"], capture_output=True, text=True, check=True).stdout.split()
+        command += [word for word in words if word[:2] in ("-I", "-L", "-l")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return f"{source} was not built: {done.stderr[-300:]}" if done.returncode else None
+
+
 class Bench:
     """Runs jobs of pairs; `results` has their times, `failed` why there are none."""
 
@@ -309,13 +342,26 @@ class Bench:
         self.visit, self.aorta, self.work = visit, aorta, work
         self.results, self.failed = {}, {}
 
+    def build(self, pairs):
+        """Builds the CUDA programs of these pairs; prints which could not be built."""
+        sources = {one.script for one in pairs if one.script.endswith(".cu")}
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for wrong in filter(None, pool.map(lambda source: build(source, self.work), sources)):
+                self.visit.say(wrong)
+
+    def command(self, job):
+        words = [os.path.join(SCRIPTS, job.one.script), *job.words]
+        if words[0].endswith(".cu"):
+            program = [os.path.join(self.work, job.one.script[:-3]), *job.words]
+            return ["mpirun", "--allow-run-as-root", "-n", str(job.one.ranks), *program] if job.one.ranks > 1 else program
+        return [sys.executable, *words] if job.one.ranks == 1 else torchrun(job.one.ranks, words)
+
     def start(self, job, gpu):
         gate, folder = os.path.join(self.work, f"{job.key}.gate"), os.path.join(self.work, job.key)
         env = {**os.environ, "PEOPLE_GATE": gate, "PEOPLE_TIMES": os.path.join(self.work, f"{job.key}.times.json")}
-        words = [os.path.join(SCRIPTS, job.one.script), *job.words]
         if gpu is not None:
             env["CUDA_VISIBLE_DEVICES"] = str(gpu)
-        command = [sys.executable, *words] if job.one.ranks == 1 else torchrun(job.one.ranks, words)
+        command = self.command(job)
         if job.how:
             os.makedirs(folder)
         if job.how == "run":
@@ -471,6 +517,7 @@ def record(options):
     pairs = [one for one in pairs if one.gpus <= options.gpus]
     with tempfile.TemporaryDirectory() as work:
         bench = Bench(visit, options.aorta, work)
+        bench.build(pairs)
         rows = in_two(bench, pairs) if options.parallel and options.gpus > 1 else run_pairs(bench, pairs)
         finish(visit, rows)
         write_json(os.path.join(options.out, "pairs.json"), {"rows": rows})

@@ -375,7 +375,8 @@ void sim_record(const struct sim *sim, struct sim_recording *out) {
                                               .collectives = out->collectives,
                                               .rank_count = (uint32_t)sim->rank_count,
                                               .collective_count = collectives,
-                                              .name_count = NAMES};
+                                              .name_count = NAMES,
+                                              .native = sim->native};
 }
 
 void sim_recording_free(struct sim_recording *recording) {

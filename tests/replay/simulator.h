@@ -57,6 +57,7 @@ struct sim {
     int rank_count;
     bool one_queue; /* all streams of a rank share one hardware queue */
     bool recorded;  /* dependencies are part of the recording */
+    bool native;    /* hosts run no interpreter */
     /* What a run gives: */
     int64_t end_ns[SIM_RANKS];                            /* of the last span */
     int64_t *start[SIM_RANKS], *end[SIM_RANKS];           /* of each op's span; -1: the op has no span */

@@ -228,6 +228,24 @@ static void pauses_have_places(void **unused) {
     sim_free(&sim);
 }
 
+/* host    [L]-- 300 us --[L]-- 300 us --[L]   An interpreter may take that long from one launch to the next; a host
+ * without device     K              K              K   one does something else. */
+static void shorter_pauses_of_native_hosts(void **unused) {
+    (void)unused;
+    enum { TURNS = 20 };
+    for (int native = 0; native < 2; native++) {
+        struct sim sim = {.rank_count = 1, .recorded = true, .native = native};
+        for (int i = 0; i < TURNS; i++) {
+            for (int j = 0; j < 3; j++) kernel(&sim, 0, 0, 10 * US, SIM_NONE);
+            host(&sim, 0, SIM_PAUSE, 300 * US);
+        }
+        kernel(&sim, 0, 0, 10 * US, SIM_NONE);
+        struct aorta_gains gains = gains_of(&sim);
+        close_to(gains.gain_ns[AORTA_WITHOUT_HOST_PAUSE], native ? TURNS * 280 * US : 0, TURNS * 5 * US);
+        sim_free(&sim);
+    }
+}
+
 /* ---- copies ---- */
 
 /* host    [copy ............]--[L]…   A copy that the host waits for, and the kernels after it on its stream.
@@ -712,6 +730,48 @@ static void a_wait_without_a_call(void **unused) {
     wait_without_a_call(1200, 400, false);
 }
 
+/* host    [L][V                          ]---[L][V         A value is read after each kernel. Its copy begins 4 us
+ * after device    KKKKKKKKKKKKKKKKKKKKK    C          KKKKKK     the kernel; the next kernel does not need that long.
+ */
+static void a_copy_begins_later_than_a_kernel(void **unused) {
+    (void)unused;
+    enum { TURNS = 50, TURN = 60 * US, KERNEL = 26 * US, COPY = 2 * US, LAG = 4 * US };
+    struct aorta_replay_call calls[2 * TURNS];
+    struct aorta_replay_span spans[2 * TURNS];
+    for (int i = 0; i < TURNS; i++) {
+        const int64_t at = (i + 1) * (int64_t)TURN, ended = at + 8 * US + KERNEL;
+        const struct aorta_replay_span span = {.start_ns = at + 8 * US,
+                                               .end_ns = ended,
+                                               .alone_ns = -1,
+                                               .queue = AORTA_GRAPH_NONE,
+                                               .communicator = AORTA_GRAPH_NONE,
+                                               .launch = 2 * (uint32_t)i,
+                                               .collective = AORTA_GRAPH_NONE};
+        calls[2 * i] = (struct aorta_replay_call){.start_ns = at, .end_ns = at + 3 * US, .kind = AORTA_REPLAY_LAUNCH};
+        calls[2 * i + 1] = (struct aorta_replay_call){
+            .start_ns = at + 4 * US, .end_ns = ended + LAG + COPY + 6 * US, .kind = AORTA_REPLAY_VALUE};
+        spans[2 * i] = spans[2 * i + 1] = span;
+        spans[2 * i + 1].start_ns = ended + LAG;
+        spans[2 * i + 1].end_ns = ended + LAG + COPY;
+        spans[2 * i + 1].launch++;
+    }
+    struct aorta_replay_rank rank = {.spans = spans,
+                                     .span_count = 2 * TURNS,
+                                     .stream_count = 1,
+                                     .calls = calls,
+                                     .call_count = 2 * TURNS,
+                                     .thread_count = 1,
+                                     .bounds = {.end_ns = INT64_MAX, .steps = 1}};
+    struct aorta_recording recording = {.ranks = &rank, .rank_count = 1, .name_count = 1};
+    struct aorta_graph graph;
+    struct aorta_gains gains;
+    check_ok(aorta_graph_make(&recording, &graph));
+    check_ok(aorta_graph_finish(&graph));
+    measure_gains(&graph, &gains);
+    close_to(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC], (TURNS - 1) * (TURN - KERNEL - LAG - COPY - 1 * US), TURNS * US);
+    aorta_graph_free(&graph);
+}
+
 /* A start that no edge explains: 300 us between a launch and its kernel, with nothing before it. */
 static void lags_without_a_reason_are_counted(void **unused) {
     (void)unused;
@@ -757,6 +817,7 @@ int main(void) {
         cmocka_unit_test(a_late_host_costs_all_ranks),
         cmocka_unit_test(a_late_host_that_its_lead_hides_costs_nothing),
         cmocka_unit_test(pauses_have_places),
+        cmocka_unit_test(shorter_pauses_of_native_hosts),
         cmocka_unit_test(copies_in_the_way),
         cmocka_unit_test(copies_beside_compute),
         cmocka_unit_test(a_rank_that_computes_longer),
@@ -779,6 +840,7 @@ int main(void) {
         cmocka_unit_test(data_behind_a_wait),
         cmocka_unit_test(a_wait_without_a_call),
         cmocka_unit_test(a_loader_beside_sets_the_pace),
+        cmocka_unit_test(a_copy_begins_later_than_a_kernel),
         cmocka_unit_test(lags_without_a_reason_are_counted),
         cmocka_unit_test(every_removal_has_a_name),
     };
