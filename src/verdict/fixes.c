@@ -175,7 +175,8 @@ bool aorta_verdict_is_offloaded(const struct gains *gains) {
     double copied[AORTA_COPIED_COUNT] = {0};
     sum_copied(gains, copied);
     return copied[AORTA_COPIED_TO_HOST] > LEAST * aorta_gains_steps(gains) &&
-           copied[AORTA_COPIED_TO_HOST] > 0.25 * copied[AORTA_COPIED_TO_DEVICE];
+           copied[AORTA_COPIED_TO_HOST] > 0.25 * copied[AORTA_COPIED_TO_DEVICE] &&
+           copied[AORTA_COPIED_TO_DEVICE] > 0.25 * copied[AORTA_COPIED_TO_HOST];
 }
 
 bool aorta_verdict_saves(const struct gains *gains, const struct aorta_origin *origin) {
@@ -485,7 +486,7 @@ static void add_keeping(struct gains *gains) {
     struct aorta_finding *pause = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
     const bool uses = pause && (aorta_facts_has(&pause->facts, AORTA_FACT_PAUSE_RESULT) ||
                                 aorta_facts_has(&pause->facts, AORTA_FACT_PAUSE_OFFLOAD));
-    if (!copy || !uses || !aorta_verdict_is_offloaded(gains)) return;
+    if (!copy || !uses || gains->verdict->whole || !aorta_verdict_is_offloaded(gains)) return;
     struct aorta_finding *largest = copy->alone_ms > pause->alone_ms ? copy : pause;
     const struct aorta_finding *other = largest == copy ? pause : copy;
     const double gain_ms = gain_of_keeping(gains), shared_ms = gain_ms - fmax(largest->alone_ms, largest->gain_ms);

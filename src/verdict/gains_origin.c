@@ -279,6 +279,16 @@ static bool loads(const struct pause *pause, const char *within) {
            launches_first(pause->trace, pause->call);
 }
 
+/* Whether the host has just waited for a copy of more than values to it. */
+static bool follows_result(const struct gains *gains, const struct aorta_origin *origin) {
+    if (aorta_trace_graph_work(gains->built, origin->from)) return true; /* the copy whose result is used */
+    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->from);
+    const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->from);
+    const struct aorta_trace_work *work = call ? launched_by(trace, call) : NULL;
+    return work && work->kind == AORTA_TRACE_COPY && work->bytes > AORTA_VALUE_BYTES && work->end_ns <= call->end_ns &&
+           aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST;
+}
+
 static void add_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                       const char *where) {
     const struct pause pause = {aorta_trace_graph_trace(gains->built, origin->point),
@@ -317,7 +327,7 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_OFFLOAD);
     else if (brings_input(gains, origin, where))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_INPUT);
-    else if (aorta_trace_graph_work(gains->built, origin->from)) /* the copy whose result is used */
+    else if (follows_result(gains, origin))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_RESULT);
 }
 

@@ -484,6 +484,32 @@ static void a_pause_after_a_copy_computes_with_it(void **state) {
     }
 }
 
+/* The same with one call, as cudaMemcpy, which returns after the copy. Nothing is copied back that could stay. */
+static void a_pause_after_a_blocking_copy_computes_with_it(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int step = 0; step < 8; step++) {
+        const double at_us = 1000 + 12300 * step;
+        char args[64];
+        for (int i = 0; i < KERNELS; i++)
+            sample_kineto_kernel(&sample, step_kernels[i], 7, at_us + 5 * i, at_us + 40 + 505 * i, 500, "");
+        snprintf(args, sizeof args, "\"correlation\": %d", 2000 + step);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpy", 1, at_us + 60, 7040, args);
+        snprintf(args, sizeof args, "\"device\":0,\"stream\":7,\"correlation\":%d,\"bytes\":8000000", 2000 + step);
+        sample_kineto_event(&sample, "gpu_memcpy", to_host, 7, at_us + 3090, 4000, args);
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    const struct aorta_finding *pause = finding_of(&run, AORTA_CAUSE_HOST_PAUSE);
+    assert_true(said_has(pause, AORTA_FACT_PAUSE_RESULT));
+    said_near(pause->alone_ms, 5.1, 0.2);
+    said_expect(said_advice(pause), "do on the device what the host does with the copy");
+    assert_false(said_has(finding_of(&run, AORTA_CAUSE_COPY), AORTA_FACT_COPIES_RETURN));
+    end(&run);
+}
+
 /* A step: 3 ms of kernels, 8 MB copied to the host in 4 ms, 5 ms of the host's work, 8 MB copied back in 2 ms. On the
  * device the step takes 3 ms. */
 static void what_is_copied_to_the_host_and_back_stays_on_the_device(void **state) {
@@ -1054,6 +1080,7 @@ int main(void) {
         cmocka_unit_test(stalls_of_steps_that_differ_come_with_new_sizes),
         cmocka_unit_test(mixed_processes_have_no_verdict),
         cmocka_unit_test(a_pause_after_a_copy_computes_with_it),
+        cmocka_unit_test(a_pause_after_a_blocking_copy_computes_with_it),
         cmocka_unit_test(what_is_copied_to_the_host_and_back_stays_on_the_device),
         cmocka_unit_test(launches_share_with_the_wait_for_input),
         cmocka_unit_test(a_pause_before_the_batch_is_copied_is_of_the_input),
