@@ -228,7 +228,8 @@ static void add_use_of_result(struct host *host, uint32_t from, uint32_t to, uin
 static bool add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_edge_kind kind, bool inferred) {
     struct aorta_graph *graph = host->builder->graph;
     int64_t lag_ns = graph->time_ns[to] - graph->time_ns[from];
-    bool pause = (kind == AORTA_EDGE_GAP || kind == AORTA_EDGE_HANDOVER) && lag_ns >= host->pause_ns;
+    bool pause = kind == AORTA_EDGE_PAUSE ||
+                 ((kind == AORTA_EDGE_GAP || kind == AORTA_EDGE_HANDOVER) && lag_ns >= host->pause_ns);
     if (pause) kind = AORTA_EDGE_PAUSE;
     uint32_t edge = aorta_graph_edge(graph, from, to, lag_ns, kind, inferred);
     if (pause)
@@ -273,7 +274,7 @@ static void end_call(struct host *host, struct thread *thread) {
     else if (host->rows->calls[call].kind == AORTA_REPLAY_COPY && lag_ns > AORTA_STAGED_NS)
         own = AORTA_EDGE_CALL_COPY;
     if (host->rows->calls[call].blocked)
-        (void)add_time(host, thread->last_point, point, AORTA_EDGE_GAP, false);
+        (void)add_time(host, thread->last_point, point, AORTA_EDGE_PAUSE, false);
     else
         aorta_graph_edge(builder->graph, thread->last_point, point, lag_ns, own, false);
     if (host->rows->calls[call].kind == AORTA_REPLAY_BATCH) add_batch(host, call, point);

@@ -98,7 +98,8 @@ static uint32_t first_change(const struct aorta_graph *graph, uint32_t edge) {
 
 /* ---- replaying ---- */
 
-/* A point whose edges are all gone stays where it was. */
+/* A point whose edges are all gone stays where it was. None comes before its rank's start: what a host did before the
+ * device's first work saves no time after it. */
 static void evaluate(const struct aorta_graph *graph, uint32_t removed, int64_t *restrict point_ns) {
     const struct effects effects = effects_of(removed);
     uint32_t change = 0;
@@ -110,7 +111,8 @@ static void evaluate(const struct aorta_graph *graph, uint32_t removed, int64_t 
             latest_ns = at_ns > latest_ns ? at_ns : latest_ns;
         }
         const bool stays = aorta_graph_pinned(graph, i) || latest_ns == INT64_MIN;
-        point_ns[i] = stays ? graph->time_ns[i] : latest_ns + graph->residual_ns[i];
+        const int64_t at_ns = latest_ns + graph->residual_ns[i], start_ns = graph->ranks[graph->rank[i]].start_ns;
+        point_ns[i] = stays ? graph->time_ns[i] : at_ns > start_ns ? at_ns : start_ns;
     }
 }
 
@@ -292,7 +294,8 @@ static double weight_above_launches(const struct aorta_gains *gains, int removal
 /* A host that does not wait for the device is ahead, and hides its pauses and how long it waits for data. */
 static bool is_hidden_by_lead(int removal) {
     return (removal >= AORTA_WITHOUT_HOST_PAUSE && removal <= AORTA_WITHOUT_HOST_PAUSE_ELSE) ||
-           removal == AORTA_WITHOUT_DATA_WAIT || removal == AORTA_WITHOUT_HOST_COLLECTIVE;
+           removal == AORTA_WITHOUT_DATA_WAIT || removal == AORTA_WITHOUT_HOST_COLLECTIVE ||
+           removal == AORTA_WITHOUT_ALLOCATION;
 }
 
 /* What a cause counts in the order: what the wait for the device keeps from being hidden comes before the wait. */

@@ -186,12 +186,20 @@ enum aorta_copied aorta_trace_page_moved(const struct aorta_trace *trace, const 
     return strstr(name, "Unified") ? aorta_copied_how(name) : AORTA_COPIED_UNKNOWN;
 }
 
+enum { BLOCKED_NS = 1000000, NEAR_NS = 100000, NEAR_PART = 50, LOADED_NS = 50000, LOADED_PART = 50 };
+
+/* How long the launch of a kernel lasts that may have blocked. Loading one counts by its share of the recording. */
+static int64_t blocked_ns(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    const int64_t part_ns = (trace->work[trace->work_count - 1].start_ns - trace->work[0].start_ns) / LOADED_PART;
+    return !work->first || part_ns > BLOCKED_NS ? BLOCKED_NS : part_ns > LOADED_NS ? part_ns : LOADED_NS;
+}
+
 bool aorta_trace_launch_blocks(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    enum { BLOCKED_NS = 1000000, NEAR_NS = 100000, NEAR_PART = 50 };
     if (work->call == AORTA_TRACE_NONE || work->kind != AORTA_TRACE_KERNEL) return false;
     const struct aorta_trace_call *call = &trace->calls[work->call];
     const int64_t lasted_ns = call->end_ns - call->start_ns, until_ns = work->start_ns - call->start_ns;
-    if (call->kind != AORTA_CALL_LAUNCH || lasted_ns < BLOCKED_NS || 2 * until_ns < lasted_ns) return false;
+    if (call->kind != AORTA_CALL_LAUNCH || lasted_ns < blocked_ns(trace, work) || 2 * until_ns < lasted_ns)
+        return false;
     if (work->first) return until_ns <= 2 * lasted_ns; /* it is loaded */
     return until_ns <= lasted_ns + (lasted_ns / NEAR_PART > NEAR_NS ? lasted_ns / NEAR_PART : NEAR_NS);
 }

@@ -393,8 +393,8 @@ size_t aorta_trace_text_count(const struct aorta_trace *trace); /* numbers are 0
 bool aorta_trace_call_launches(const struct aorta_trace_call *call);
 /* Where the work moves a page of managed memory that is touched there; UNKNOWN: it is no such work. */
 enum aorta_copied aorta_trace_page_moved(const struct aorta_trace *trace, const struct aorta_trace_work *work);
-/* Whether the launch of a kernel blocked the host: the call lasted a millisecond or more, and the kernel began in its
- * second half or as it ended. So it is where a kernel is loaded before its first launch. */
+/* Whether the launch of a kernel blocked the host: the call lasted a millisecond or more (a kernel's first launch in a
+ * short recording: less), and the kernel began in its second half or as it ended. So it is where a kernel is loaded. */
 bool aorta_trace_launch_blocks(const struct aorta_trace *trace, const struct aorta_trace_work *work);
 /* When work was launched; INT64_MIN: not known. */
 int64_t aorta_trace_launched_ns(const struct aorta_trace *trace, const struct aorta_trace_work *work);

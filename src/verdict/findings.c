@@ -72,12 +72,16 @@ static void fill_copy(struct aorta_fill *fill) {
 }
 
 static void fill_straggler(struct aorta_fill *fill) {
+    static const double MORE = 1.25; /* times the mean */
     const struct aorta_verdict *verdict = fill->verdict;
     const struct aorta_rank_costs *worst = verdict->ranks;
     int64_t all = 0, worst_ns = 0;
+    double most_ms = 0;
     for (const struct aorta_rank_costs *one = verdict->ranks; one < verdict->ranks + verdict->rank_count; one++) {
         const int64_t caused = one->late_device_ns + one->late_host_ns;
         all += caused;
+        const double waited_ms = (double)one->cause_ns[AORTA_CAUSE_STRAGGLER] / 1e6 / (double)one->iterations;
+        if (waited_ms > most_ms) most_ms = waited_ms;
         if (caused > worst_ns) {
             worst = one;
             worst_ns = caused;
@@ -85,6 +89,7 @@ static void fill_straggler(struct aorta_fill *fill) {
     }
     const bool device = worst->late_device_ns >= worst->late_host_ns;
     fill->finding->rank = worst->rank;
+    if (most_ms > MORE * fill->finding->cost_ms) set(fill, AORTA_FACT_WAITED_MOST, most_ms);
     set(fill, AORTA_FACT_LATE_SHARE, (double)worst_ns / (double)all);
     flag(fill, device ? AORTA_FACT_LATE_DEVICE : AORTA_FACT_LATE_HOST);
     if (!verdict->common_clock) flag(fill, AORTA_FACT_ALIGNED);

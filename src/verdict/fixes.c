@@ -548,6 +548,8 @@ static void add_awaited(struct gains *gains) {
     const double launches_ms = gain_ms - finding->alone_ms;
     aorta_gains_replace(gains, finding, gain_ms);
     aorta_gains_share(finding, AORTA_CAUSE_HOST_LAUNCH, launches_ms);
+    if (aorta_facts_has(&finding->facts, AORTA_FACT_LATE_AFTER))
+        aorta_facts_set(&finding->facts, AORTA_FACT_LATE_AFTER, gain_ms - launches_ms - finding->cost_ms);
 }
 
 void aorta_gains_add_fixes(struct gains *gains) {

@@ -105,9 +105,11 @@ void aorta_finding_shown_range(const struct aorta_finding *finding, double range
     for (int i = 0; i < 2; i++) range_ms[i] = scale * finding->gain_range_ms[i];
     /* The lag is no longer for a larger gain. */
     const double narrower_ms = scale * unsure_ms - unsure_of(shown_ms, finding->lag_ms);
-    if (finding->remedy || narrower_ms <= 0) return;
-    if (finding->gain_range_ms[0] >= gain_ms - unsure_ms) range_ms[0] += narrower_ms;
-    range_ms[1] -= narrower_ms;
+    if (!finding->remedy && narrower_ms > 0) {
+        if (finding->gain_range_ms[0] >= gain_ms - unsure_ms) range_ms[0] += narrower_ms;
+        range_ms[1] -= narrower_ms;
+    }
+    range_ms[1] = fmax(range_ms[1], shown_ms);
 }
 
 bool aorta_finding_is_range(const struct aorta_finding *finding, double range_ms[2]) {
@@ -267,7 +269,7 @@ static void set_gain(const struct gains *gains, struct aorta_finding *finding, d
     if (fmax(gain_ms, alone_ms) <= ABOVE * finding->cost_ms + GAINS * aorta_gains_step_ms(gains)) return;
     if (finding->cause == AORTA_CAUSE_COPY) aorta_facts_flag(&finding->facts, AORTA_FACT_HOST_WAITS);
     if (finding->cause == AORTA_CAUSE_HOST_SYNC && aorta_facts_has(&finding->facts, AORTA_FACT_IDLE_SYNCED)) {
-        aorta_facts_flag(&finding->facts, AORTA_FACT_LATE_AFTER);
+        aorta_facts_set(&finding->facts, AORTA_FACT_LATE_AFTER, fmax(gain_ms, alone_ms) - finding->cost_ms);
         aorta_facts_remove(&finding->facts, AORTA_FACT_GAP); /* the longest of gaps that hardly count */
     }
 }
@@ -479,6 +481,30 @@ static void split_stalls(struct aorta_verdict *verdict) {
     }
 }
 
+/* The figure is as much of the gain as the idle time does not explain. Returns what is left. */
+static double bound_fact(struct aorta_finding *finding, enum aorta_fact_key key, double most_ms) {
+    const struct aorta_fact *fact = aorta_facts_find(&finding->facts, key);
+    if (!fact) return most_ms;
+    const double ms = fmin(fact->value, most_ms);
+    aorta_facts_remove(&finding->facts, key);
+    if (ms > 0) aorta_facts_set(&finding->facts, key, ms);
+    return fmax(most_ms - ms, 0);
+}
+
+/* A gain beyond idle time is of launches that waits make late, of waiting for ranks that launch late, and of starts
+ * of work that would be launched ahead. */
+static void explain_beyond_idle(const struct gains *gains) {
+    struct aorta_finding *waits = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_SYNC);
+    struct aorta_finding *launches = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_LAUNCH);
+    const struct aorta_finding *starts = aorta_verdict_find(gains->verdict, AORTA_CAUSE_LAUNCH_LATENCY);
+    if (waits) (void)bound_fact(waits, AORTA_FACT_LATE_AFTER, aorta_finding_shown_ms(waits) - waits->cost_ms);
+    if (!launches) return;
+    const double left_ms =
+        bound_fact(launches, AORTA_FACT_WAITED, aorta_finding_shown_ms(launches) - launches->cost_ms);
+    if (starts && left_ms > (ABOVE - 1) * launches->cost_ms + GAINS * aorta_gains_step_ms(gains))
+        aorta_facts_set(&launches->facts, AORTA_FACT_STARTED_TOO, fmin(left_ms, starts->cost_ms));
+}
+
 /* Launches that cost nothing as recorded, and would once another cause is fixed: that cause comes first. */
 static void put_launches_second(struct aorta_verdict *verdict) {
     static const double LITTLE = 0.01; /* of the gain */
@@ -545,6 +571,7 @@ static void add_gains(struct gains *gains) {
     bound_floor(verdict);
     drop_foreign_shares(verdict);
     split_stalls(verdict);
+    explain_beyond_idle(gains);
     aorta_findings_order(verdict->findings, verdict->finding_count);
 }
 

@@ -392,6 +392,7 @@ void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *fin
                             const struct aorta_origin *origin) {
     const char *where = name_of_point(gains, origin->point);
     const double largest_ms = (double)origin->largest_ns / 1e6;
+    const double calls_ms = (double)origin->total_ns / 1e6 / aorta_gains_steps(gains);
     switch (finding->cause) {
     case AORTA_CAUSE_HOST_PAUSE:
         add_pause(gains, finding, origin, where);
@@ -407,9 +408,9 @@ void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *fin
             add_copy_wait(gains, finding, origin, where);
         break;
     case AORTA_CAUSE_ALLOCATION:
-        (void)aorta_facts_set(&finding->facts, AORTA_FACT_ALLOCATING,
-                              (double)origin->total_ns / 1e6 / aorta_gains_steps(gains));
+        (void)aorta_facts_set(&finding->facts, AORTA_FACT_ALLOCATING, calls_ms);
         (void)aorta_facts_set_named(&finding->facts, AORTA_FACT_ALLOCATION, largest_ms, where);
+        finding->gain_range_ms[1] = fmin(finding->gain_range_ms[1], fmax(finding->gain_ms, calls_ms));
         break;
     case AORTA_CAUSE_STRAGGLER:
         (void)aorta_facts_set_named(&finding->facts, AORTA_FACT_LONGER, largest_ms, where);

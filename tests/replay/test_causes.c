@@ -580,6 +580,26 @@ static void circles_are_broken(void **unused) {
     aorta_graph_free(&graph);
 }
 
+/* host   [ wait      50|  ]      The wait began 50 ns before the rank's time did: only what it lasts within that time
+ * is device           |100   [K]    gained. */
+static void nothing_is_gained_before_the_start(void **unused) {
+    (void)unused;
+    struct aorta_graph graph;
+    struct aorta_graph_rank rank = {.start_ns = 50, .end_ns = 130, .steps = 1};
+    struct aorta_replay replay = {0};
+    aorta_graph_begin(&graph, &rank, 1);
+    const uint32_t call = aorta_graph_point(&graph, 0, 0, 0, false),
+                   returns = aorta_graph_point(&graph, 70, 0, 1, false),
+                   kernel_ends = aorta_graph_point(&graph, 130, 0, 2, true);
+    aorta_graph_edge(&graph, call, returns, 70, AORTA_EDGE_CALL_SYNC, false);
+    aorta_graph_edge(&graph, returns, kernel_ends, 60, AORTA_EDGE_KERNEL, false);
+    check_ok(aorta_graph_finish(&graph));
+    aorta_replay_run(&graph, aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC), &replay);
+    assert_true(replay.rank_ns[0] == 60);
+    aorta_replay_free(&replay);
+    aorta_graph_free(&graph);
+}
+
 static void nothing_recorded_is_no_failure(void **unused) {
     (void)unused;
     struct aorta_recording recording = {0};
@@ -634,23 +654,29 @@ static void a_pause_behind_a_wait(void **unused) {
     sim_free(&sim);
 }
 
-/* host    [L][sync]--- data ---[L][sync]--- data ---   waiting for data gains what the wait for the device does: the
- * device      KKKK                 KKKK                  data come first, the wait gets what is left. */
+/* host    [L][sync]--- data ---[L][sync]--- data ---   waiting for data, or allocating, gains what the wait for the
+ * device      KKKK                 KKKK                  device does: it comes first, the wait gets what is left. */
 static void data_behind_a_wait(void **unused) {
     (void)unused;
     enum { TURNS = 30 };
-    struct sim sim = {.rank_count = 1, .recorded = true};
-    for (int i = 0; i < TURNS; i++) {
-        kernel(&sim, 0, 0, 1000 * US, SIM_NONE);
-        host(&sim, 0, SIM_SYNC, SIM_WAIT);
-        host(&sim, 0, SIM_DATA, 500 * US);
+    static const struct {
+        enum sim_kind kind;
+        enum aorta_removal removal;
+    } rows[] = {{SIM_DATA, AORTA_WITHOUT_DATA_WAIT}, {SIM_ALLOCATE, AORTA_WITHOUT_ALLOCATION}};
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        struct sim sim = {.rank_count = 1, .recorded = true};
+        for (int i = 0; i < TURNS; i++) {
+            kernel(&sim, 0, 0, 1000 * US, SIM_NONE);
+            host(&sim, 0, SIM_SYNC, SIM_WAIT);
+            host(&sim, 0, rows[row].kind, 500 * US);
+        }
+        struct aorta_gains gains = gains_of(&sim);
+        const double lost = (TURNS - 2) * 490.0 * US;
+        assert_true(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC] > lost && gains.gain_ns[rows[row].removal] > lost);
+        assert_int_equal(gains.order[0], rows[row].removal);
+        assert_true(gains.beyond_ns[AORTA_WITHOUT_HOST_SYNC] < 0.1 * lost);
+        sim_free(&sim);
     }
-    struct aorta_gains gains = gains_of(&sim);
-    const double lost = (TURNS - 2) * 490.0 * US;
-    assert_true(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC] > lost && gains.gain_ns[AORTA_WITHOUT_DATA_WAIT] > lost);
-    assert_int_equal(gains.order[0], AORTA_WITHOUT_DATA_WAIT);
-    assert_true(gains.beyond_ns[AORTA_WITHOUT_HOST_SYNC] < 0.1 * lost);
-    sim_free(&sim);
 }
 
 /* The same where processes load beside the host: they are no faster for a host that does not wait for the device, and
@@ -834,6 +860,7 @@ int main(void) {
         cmocka_unit_test(threads_that_wait_for_each_other),
         cmocka_unit_test(launches_that_find_the_queue_full),
         cmocka_unit_test(circles_are_broken),
+        cmocka_unit_test(nothing_is_gained_before_the_start),
         cmocka_unit_test(nothing_recorded_is_no_failure),
         cmocka_unit_test(two_that_gain_together),
         cmocka_unit_test(a_pause_behind_a_wait),

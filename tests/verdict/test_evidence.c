@@ -972,6 +972,33 @@ static void the_launch_that_loads_a_kernel_is_a_stall(void **state) {
     }
 }
 
+/* Loading counts by its share of the recording: 300 us of 720, in us:
+ *
+ *     host    [a][ launch of `second`  300][c]        a kernel that has run before is not loaded
+ *     device   [a 100]                     [second 100][c 100] */
+static void a_short_load_of_a_short_recording_is_a_stall(void **state) {
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        struct run run = {0};
+        struct aorta_verdict verdict;
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, 0, 1);
+        sample_kineto_kernel(&sample, "first", 7, 0, 10, 100, "");
+        sample_kineto_event(&sample, "cuda_runtime", "cudaLaunchKernel", 1, 200, 300, "\"correlation\":900");
+        sample_kineto_event(&sample, "kernel", again ? "first" : "second", 7, 503, 100,
+                            "\"device\":0,\"stream\":7,\"correlation\":900");
+        sample_kineto_kernel(&sample, "third", 7, 510, 620, 100, "");
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        said_make(&run.analysis, &verdict);
+        const struct aorta_finding *stall = aorta_verdict_find(&verdict, AORTA_CAUSE_HOST_PAUSE);
+        assert_int_equal(stall != NULL, !again);
+        if (stall) assert_true(stall->gain_ms > 0.15 && said_has(stall, AORTA_FACT_PAUSE_LOAD));
+        aorta_verdict_free(&verdict);
+        end(&run);
+    }
+}
+
 /* The host compiles a kernel for 6 ms within an operation, and then launches it; the last time it has it, in us:
  *
  *     operation        [ attention                                      ]
@@ -1204,6 +1231,7 @@ int main(void) {
         cmocka_unit_test(the_launch_that_loads_a_kernel_is_a_stall),
         cmocka_unit_test(a_stall_before_a_generated_kernel_compiles_it),
         cmocka_unit_test(a_stall_names_the_call_that_it_is),
+        cmocka_unit_test(a_short_load_of_a_short_recording_is_a_stall),
         cmocka_unit_test(a_launch_that_waits_for_its_kernel_is_none),
         cmocka_unit_test(a_stall_is_no_longer_than_the_recording),
         cmocka_unit_test(kernels_of_few_blocks_leave_the_device_idle),

@@ -234,6 +234,7 @@ static void straggler(bool host_late, int64_t offset, const char *advice) {
     assert_int_equal(said_finding(&verdict, AORTA_CAUSE_STRAGGLER)->rank, 1);
     const struct aorta_finding *late = said_finding(&verdict, AORTA_CAUSE_STRAGGLER);
     expect_fact(&verdict, AORTA_CAUSE_STRAGGLER, AORTA_FACT_WAITED, 3, advice);
+    expect_fact(&verdict, AORTA_CAUSE_STRAGGLER, AORTA_FACT_WAITED_MOST, 6, NULL);
     expect_fact(&verdict, AORTA_CAUSE_STRAGGLER, AORTA_FACT_LATE_SHARE, 1, NULL);
     assert_int_equal(said_has(late, AORTA_FACT_LATE_HOST), host_late);
     assert_int_equal(said_has(late, AORTA_FACT_LATE_DEVICE), !host_late);
