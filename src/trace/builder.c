@@ -217,6 +217,7 @@ void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int
         if (blocks[axis] <= 0 || threads[axis] <= 0) return;
     const double count = (double)blocks[0] * (double)blocks[1] * (double)blocks[2];
     row->work.blocks = (uint16_t)(count < AORTA_MANY_BLOCKS ? count : AORTA_MANY_BLOCKS);
+    row->work.threads = (uint16_t)(threads[0] * threads[1] * threads[2]);
     const struct trace_meaning *meaning = kernel_meaning(builder, row->work.name);
     if (!meaning || !meaning->product) return;
     char text[128];

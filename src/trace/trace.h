@@ -66,6 +66,7 @@ struct aorta_trace_work {
     uint8_t by_name;      /* when `named`: enum aorta_collective */
     bool first;           /* kernels: the first of this name in the file */
     uint16_t blocks;      /* kernels: thread blocks, at most AORTA_MANY_BLOCKS; 0: not known */
+    uint16_t threads;     /* kernels: threads of a block; 0: not known */
 };
 enum { AORTA_MANY_BLOCKS = UINT16_MAX }; /* or more */
 

@@ -557,6 +557,8 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_FEW_BLOCKS, DIRECTIVES,
      .text = "spread loops over the GPU: OpenACC's parallel loop gang vector, OpenMP's target teams distribute "
              "parallel for"},
+    {AORTA_CAUSE_FEW_BLOCKS, NATIVE | CUPY | TRITON, .when = {AORTA_FACT_BLOCK_THREADS},
+     .text = "launch blocks of 128 to 256 threads, and fewer of them"},
     {AORTA_CAUSE_FEW_BLOCKS, NATIVE | CUPY | TRITON,
      .text = "launch several blocks per multiprocessor, with 128 threads or more each, and split the work among them"},
     {AORTA_CAUSE_FEW_BLOCKS, ANY,

@@ -297,21 +297,35 @@ static double gain_of_keeping(const struct gains *gains) {
     return aorta_gain_without(gains, removed);
 }
 
-/* ---- kernels on few multiprocessors ---- */
+/* ---- kernels with few threads ---- */
 
 struct narrow {
-    int64_t ran_ns;   /* any of them */
-    double needed_ns; /* their work on all multiprocessors */
-    double summed_ns;
+    int64_t ran_ns;                      /* any of them */
+    double needed_ns;                    /* their work on the whole device */
     const struct aorta_trace_rank *rank; /* of the longest */
     const struct aorta_trace_work *longest;
 };
 
-/* A long kernel with fewer blocks than a quarter of the multiprocessors; shorter ones have little work. */
+enum { WARP = 32 };
+
+static bool has_small_blocks(const struct aorta_trace_work *work) {
+    return work->threads && work->threads < WARP;
+}
+
+/* The part of the device that a kernel uses at most. A block of less than a warp takes a whole one, and there is place
+ * for blocks of two: 16 of 32 warps on a multiprocessor, 32 of 64. */
+static double part_used(const struct aorta_trace_work *work, int32_t multiprocessors) {
+    const double part = work->blocks < multiprocessors ? (double)work->blocks / multiprocessors : 1;
+    return has_small_blocks(work) ? part * work->threads / (2 * WARP) : part;
+}
+
+/* A long kernel with fewer blocks than a quarter of the multiprocessors, or small ones; shorter ones have little work.
+ */
 static bool is_narrow(const struct aorta_trace_work *work, int32_t multiprocessors) {
     static const int64_t LONG_NS = 100000;
-    return work->kind == AORTA_TRACE_KERNEL && work->blocks && 4 * work->blocks < multiprocessors &&
-           work->end_ns - work->start_ns >= LONG_NS && !aorta_trace_is_collective(work);
+    return work->kind == AORTA_TRACE_KERNEL && work->blocks &&
+           (has_small_blocks(work) || 4 * work->blocks < multiprocessors) && work->end_ns - work->start_ns >= LONG_NS &&
+           !aorta_trace_is_collective(work);
 }
 
 static void add_narrow(const struct gains *gains, const struct aorta_trace_rank *rank, struct narrow *narrow) {
@@ -324,8 +338,7 @@ static void add_narrow(const struct gains *gains, const struct aorta_trace_rank 
             const int64_t ns = work->end_ns - work->start_ns;
             if (work->start_ns < window->start_ns || !is_narrow(work, multiprocessors)) continue;
             aorta_intervals_add(&ran, work->start_ns, work->end_ns);
-            narrow->summed_ns += (double)ns;
-            narrow->needed_ns += (double)ns * work->blocks / multiprocessors;
+            narrow->needed_ns += (double)ns * part_used(work, multiprocessors);
             if (longest && ns <= longest->end_ns - longest->start_ns) continue;
             narrow->longest = work;
             narrow->rank = rank;
@@ -460,20 +473,31 @@ static void add_small_copies(struct gains *gains) {
                       fmin(gain_ms, gains->found.gain_ns[AORTA_WITHOUT_HOST_LAUNCH] / 1e6));
 }
 
-/* At most, these kernels take as long as their work on all multiprocessors. */
+/* The step without loading or compiling kernels, which is once. */
+static double later_ms(const struct gains *gains) {
+    const struct aorta_finding *stall = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
+    const bool once = stall && (aorta_facts_has(&stall->facts, AORTA_FACT_PAUSE_LOAD) ||
+                                aorta_facts_has(&stall->facts, AORTA_FACT_PAUSE_COMPILED));
+    return aorta_gains_step_ms(gains) - (once ? aorta_finding_shown_ms(stall) : 0);
+}
+
+/* At most, these kernels take as long as their work on the whole device. */
 static void add_few_blocks(struct gains *gains) {
     static const double MUCH = 0.1;
     struct narrow narrow = {0};
     for (size_t i = 0; i < gains->analysis->rank_count; i++) add_narrow(gains, &gains->analysis->ranks[i], &narrow);
     const double steps = 1e6 * (double)gains->verdict->iterations * (double)gains->analysis->rank_count;
     const double saved_ms = ((double)narrow.ran_ns - narrow.needed_ns) / steps;
-    if (!narrow.longest || saved_ms < MUCH * aorta_gains_step_ms(gains)) return;
+    if (!narrow.longest || saved_ms < MUCH * later_ms(gains)) return;
     struct aorta_finding *finding = aorta_gains_new_finding(gains->verdict, AORTA_CAUSE_FEW_BLOCKS);
     finding->at_best_ms = finding->slowed_ms = fmin(saved_ms, aorta_gains_step_ms(gains));
-    aorta_facts_set(&finding->facts, AORTA_FACT_FEW_BLOCKS, narrow.summed_ns / steps);
+    aorta_facts_set(&finding->facts, AORTA_FACT_FEW_BLOCKS, (double)narrow.ran_ns / steps);
     aorta_facts_set(&finding->facts, AORTA_FACT_MULTIPROCESSORS,
                     aorta_trace_multiprocessors(narrow.rank->trace, narrow.rank->device));
-    aorta_facts_set(&finding->facts, AORTA_FACT_BLOCKS, narrow.longest->blocks);
+    if (has_small_blocks(narrow.longest))
+        aorta_facts_set(&finding->facts, AORTA_FACT_BLOCK_THREADS, narrow.longest->threads);
+    else
+        aorta_facts_set(&finding->facts, AORTA_FACT_BLOCKS, narrow.longest->blocks);
     aorta_facts_set_named(&finding->facts, AORTA_FACT_LEAST_BLOCKS,
                           (double)(narrow.longest->end_ns - narrow.longest->start_ns) / 1e6,
                           aorta_trace_text(narrow.rank->trace, narrow.longest->name));

@@ -546,7 +546,7 @@ static void bound_floor(struct aorta_verdict *verdict) {
         verdict->replay.floor_ms = fmin(verdict->replay.floor_ms, step - aorta_finding_shown_ms(finding));
     }
     if (bounds > 0) verdict->replay.floor_ms = fmin(verdict->replay.floor_ms, step - bounds - beyond);
-    verdict->replay.floor_ms = fmax(verdict->replay.floor_ms, 0);
+    if (verdict->replay.floor_ms <= 0) verdict->replay.floor_ms = fmax(verdict->compute_ms - bounds, 0);
     verdict->replay.bounded = bounds > 0 && verdict->replay.floor_ms < replayed;
 }
 

@@ -1113,40 +1113,80 @@ static void a_stall_is_no_longer_than_the_recording(void **state) {
 
 /* ---- few blocks ---- */
 
-/* A kernel with its number of thread blocks. */
-static void launch_blocks(struct sample_kineto *sample, const char *name, int stream, int blocks, double launch_us,
-                          double length_us) {
+/* A kernel with its number of thread blocks, and of the threads of each. */
+static void launch_grid(struct sample_kineto *sample, const char *name, int stream, int blocks, int threads,
+                        double launch_us, double length_us) {
     char grid[64];
-    snprintf(grid, sizeof grid, "\"grid\": [%d, 1, 1], \"block\": [128, 1, 1]", blocks);
+    snprintf(grid, sizeof grid, "\"grid\": [%d, 1, 1], \"block\": [%d, 1, 1]", blocks, threads);
     sample_kineto_kernel(sample, name, stream, launch_us, launch_us + 5, length_us, grid);
 }
 
-/* One kernel of 9 ms and one of 1 ms on a device of 132 multiprocessors.
- *
- *     9 ms, 1 block    | 1 ms, 4000 blocks        at best 9 / 132 + 1 ms
- *     9 ms, 100 blocks | 1 ms, 4000 blocks        most multiprocessors work */
+static void launch_blocks(struct sample_kineto *sample, const char *name, int stream, int blocks, double launch_us,
+                          double length_us) {
+    launch_grid(sample, name, stream, blocks, 128, launch_us, length_us);
+}
+
+/* One kernel of 9 ms and one of 1 ms on a device of 132 multiprocessors. */
+static const struct narrow {
+    int blocks, threads, streams;
+    double left; /* of the 9 ms, at best; 1: no finding */
+} narrow_rows[] = {
+    {1, 128, 1, 1.0 / 132}, {1, 128, 2, 2.0 / 132}, /* two of them run beside each other for these 9 ms */
+    {100, 128, 1, 1},                               /* most multiprocessors work */
+    {4000, 16, 1, 0.25},                            /* half of the lanes of a warp, and half of the warps */
+    {4000, 64, 1, 1},       {66, 16, 1, 0.125},
+};
+
 static void launch_narrow(struct sample_kineto *sample, double *at_us, const void *of) {
-    launch_blocks(sample, "add", 7, *(const int *)of, *at_us, 9000);
+    const struct narrow *row = of;
+    for (int i = 0; i < row->streams; i++) launch_grid(sample, "add", 8 + i, row->blocks, row->threads, *at_us, 9000);
     launch_blocks(sample, "wide", 7, 4000, *at_us + 9000, 990);
     *at_us += 10000;
 }
 
-static void kernels_of_few_blocks_leave_the_device_idle(void **state) {
+static void kernels_of_few_threads_leave_the_device_idle(void **state) {
     (void)state;
-    static const int blocks[] = {1, 100};
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof narrow_rows / sizeof *narrow_rows; i++) {
+        const struct narrow *row = &narrow_rows[i];
         struct run run;
         struct aorta_verdict verdict;
-        make_steps(1, launch_narrow, &blocks[i], &run, &verdict);
+        make_steps(1, launch_narrow, row, &run, &verdict);
         const struct aorta_finding *few = aorta_verdict_find(&verdict, AORTA_CAUSE_FEW_BLOCKS);
-        assert_int_equal(few != NULL, i == 0);
+        assert_int_equal(few != NULL, row->left < 1);
         if (few) {
-            said_near(few->at_best_ms, 9 * 131.0 / 132, 0.05);
+            said_near(few->at_best_ms, 9 * (1 - row->left), 0.05);
             said_near(said_value(few, AORTA_FACT_FEW_BLOCKS), 9, 0.05);
-            said_expect(said_evidence(&verdict, few), "add, 1 block");
-            said_expect(said_advice(few), "several blocks per multiprocessor");
+            said_expect(said_evidence(&verdict, few),
+                        row->threads < 32 ? "in blocks of 16 threads: a warp has 32" : "add, 1 block");
+            said_expect(said_advice(few),
+                        row->threads < 32 ? "blocks of 128 to 256 threads" : "several blocks per multiprocessor");
         }
         end_steps(&run, &verdict);
+    }
+}
+
+/* Loading a kernel takes 80 of 100 ms: a kernel of one block that takes 3 ms is much of what remains. In us:
+ *
+ *     host    [a][ launch of `second` 80000 ][c]
+ *     device   [a]                          [second][c 3000, 1 block] */
+static void few_blocks_are_much_of_what_loading_leaves(void **state) {
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        struct sample_kineto sample;
+        struct run run = {0};
+        struct aorta_verdict verdict;
+        sample_kineto_begin(&sample, 0, 1);
+        launch_blocks(&sample, "first", 7, 4000, 0, 10000);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaLaunchKernel", 1, 200, 80000, "\"correlation\":900");
+        sample_kineto_event(&sample, "kernel", again ? "first" : "second", 7, 80203, 10000,
+                            "\"device\":0,\"stream\":7,\"correlation\":900");
+        launch_blocks(&sample, "third", 7, 1, 90300, 3000);
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        said_make(&run.analysis, &verdict);
+        assert_int_equal(aorta_verdict_find(&verdict, AORTA_CAUSE_FEW_BLOCKS) != NULL, !again);
+        aorta_verdict_free(&verdict);
+        end(&run);
     }
 }
 
@@ -1234,7 +1274,8 @@ int main(void) {
         cmocka_unit_test(a_short_load_of_a_short_recording_is_a_stall),
         cmocka_unit_test(a_launch_that_waits_for_its_kernel_is_none),
         cmocka_unit_test(a_stall_is_no_longer_than_the_recording),
-        cmocka_unit_test(kernels_of_few_blocks_leave_the_device_idle),
+        cmocka_unit_test(kernels_of_few_threads_leave_the_device_idle),
+        cmocka_unit_test(few_blocks_are_much_of_what_loading_leaves),
         cmocka_unit_test(kernels_that_fill_the_device_run_one_by_one),
         cmocka_unit_test(a_merged_file_is_one_file),
     };
