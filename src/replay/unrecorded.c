@@ -98,7 +98,7 @@ static void add_frames(struct places *places, bool ranges) {
     const struct aorta_trace *trace = places->trace;
     for (size_t i = 0; i < trace->frame_count; i++) {
         const struct aorta_trace_frame *frame = &trace->frames[i];
-        if ((frame->kind == AORTA_FRAME_RANGE) == ranges)
+        if (frame->kind != AORTA_FRAME_SYSTEM && (frame->kind == AORTA_FRAME_RANGE) == ranges)
             add_event(places, frame->start_ns, frame->end_ns, frame->name, frame->thread,
                       stamped_frame(places->meanings, frame));
     }

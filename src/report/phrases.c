@@ -214,7 +214,8 @@ static bool put_place(const struct phrase *phrase, const struct aorta_fact *fact
         if (fact->text) aorta_text_puts(phrase->out, fact->text);
         return fact->text != NULL;
     }
-    if (name && is_whole(fact->key))
+    const bool range = name && name == place->host && aorta_columns(name) <= AORTA_NAME_COLUMNS;
+    if (name && (range || is_whole(fact->key)))
         aorta_text_puts(phrase->out, name);
     else if (name)
         put_name(phrase, name);
@@ -240,6 +241,9 @@ static bool put_word(const struct phrase *phrase, const char *word, bool *known)
         aorta_text_puts(phrase->out, kind == AORTA_ALL_TO_ALL && phrase->verdict->sends ? "run" : "runs");
     else if (strcmp(word, "per") == 0)
         aorta_text_puts(phrase->out, per(phrase->verdict));
+    else if (strcmp(word, "in_steps") == 0)
+        aorta_text_printf(phrase->out, phrase->verdict->whole ? "" : " in %s",
+                          aorta_counted((long long)phrase->verdict->iterations, "step").text);
     else if (strcmp(word, "rank") != 0)
         return false;
     else if (phrase->finding->rank >= 0)

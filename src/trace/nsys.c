@@ -391,6 +391,24 @@ static void take_call(void *context, sqlite3_stmt *row) {
     if (last == first) add_to_process(nsys, key.process, row, add_call);
 }
 
+/* Calls of the operating system, of which short ones block nothing. */
+static void add_system_call(struct nsys *nsys, const struct target *target, sqlite3_stmt *row) {
+    enum { SHORT_NS = 10000 };
+    const char *name = numbered_text(nsys, row, HOST_NAME);
+    struct aorta_trace_annotation call = {0};
+    if (!name || !aorta_sqlite_number(row, HOST_START, &call.start_ns) ||
+        !aorta_sqlite_number(row, HOST_END, &call.end_ns) || !aorta_trace_times_fit(call.start_ns, call.end_ns) ||
+        call.end_ns - call.start_ns < SHORT_NS)
+        return;
+    call.name = text_of(target, name);
+    call.thread = thread_of(target, aorta_sqlite_number_or(row, HOST_THREAD, 0));
+    aorta_trace_builder_frame(target->builder, &call, AORTA_FRAME_SYSTEM);
+}
+
+static void take_system_call(void *context, sqlite3_stmt *row) {
+    add_to_process(context, process_of(row, HOST_THREAD), row, add_system_call);
+}
+
 /* Types of ranges; rows of other types are marks, domains and categories. */
 enum { PUSH_POP = 59, START_END = 60 };
 
@@ -540,6 +558,7 @@ static const struct query facts[] = {
 /* The host's tables are read after the work. MPI: --trace=mpi. */
 static const struct query of_host[] = {
     {"CUPTI_ACTIVITY_KIND_RUNTIME", take_call, {"globalTid", "start", "end", "nameId", "correlationId", "returnValue"}},
+    {"OSRT_API", take_system_call, {"globalTid", "start", "end", "nameId"}},
     {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
      take_wait,
      {"globalPid", "deviceId", "start", "contextId", "streamId", "correlationId", "syncType", "eventId"}},

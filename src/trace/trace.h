@@ -191,6 +191,7 @@ enum aorta_trace_frame_kind {
     AORTA_FRAME_RANGE,     /* ProfilerStep#N */
     AORTA_FRAME_FUNCTION,  /* of Python */
     AORTA_FRAME_CALL,      /* of the runtime or driver interface, of no kind that calls[] knows */
+    AORTA_FRAME_SYSTEM,    /* of the operating system, as poll, fsync */
 };
 struct aorta_trace_frame {
     int64_t start_ns, end_ns;

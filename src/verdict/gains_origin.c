@@ -168,25 +168,31 @@ struct pause {
     int64_t ns;
 };
 
-/* The innermost range that the program had marked around the pause, if it is not the whole step; NULL: none. */
-static const char *range_around(const struct pause *pause) {
-    const struct aorta_trace *trace = pause->trace;
-    const struct aorta_trace_call *call = pause->call;
-    const char *inner = NULL;
-    for (size_t i = 0; i < trace->annotation_count && trace->annotations[i].start_ns < call->start_ns; i++) {
-        const struct aorta_trace_annotation *range = &trace->annotations[i];
-        if (range->thread == call->thread && range->end_ns > call->start_ns &&
-            range->start_ns <= call->start_ns - pause->ns / 2)
-            inner = aorta_trace_text(trace, range->name);
-    }
-    return inner && strncmp(inner, "ProfilerStep#", 13) != 0 ? inner : NULL;
+/* How long something of the host ran within the pause. */
+static int64_t ran_ns(const struct pause *pause, int64_t start_ns, int64_t end_ns) {
+    const int64_t until_ns = pause->call->start_ns, since_ns = until_ns - pause->ns;
+    const int64_t ns = (end_ns < until_ns ? end_ns : until_ns) - (start_ns > since_ns ? start_ns : since_ns);
+    return ns > 0 ? ns : 0;
 }
 
 /* Whether something of the host ran for half of the pause or more. */
 static bool fills(const struct pause *pause, uint32_t thread, int64_t start_ns, int64_t end_ns) {
-    const int64_t until_ns = pause->call->start_ns, since_ns = until_ns - pause->ns;
-    const int64_t ran_ns = (end_ns < until_ns ? end_ns : until_ns) - (start_ns > since_ns ? start_ns : since_ns);
-    return thread == pause->call->thread && 2 * ran_ns >= pause->ns;
+    return thread == pause->call->thread && 2 * ran_ns(pause, start_ns, end_ns) >= pause->ns;
+}
+
+/* The shortest range that fills the pause; XLA prepares on other threads what its launching thread waits for. *around:
+ * one of them goes on after the pause. NULL: none. */
+static const char *range_within(const struct pause *pause, bool *around) {
+    const struct aorta_trace *trace = pause->trace;
+    const bool any = aorta_trace_framework(trace) == AORTA_FRAMEWORK_XLA;
+    const struct aorta_trace_annotation *shortest = NULL;
+    for (size_t i = 0; i < trace->annotation_count && trace->annotations[i].start_ns < pause->call->start_ns; i++) {
+        const struct aorta_trace_annotation *range = &trace->annotations[i];
+        if (!fills(pause, any ? pause->call->thread : range->thread, range->start_ns, range->end_ns)) continue;
+        *around |= range->thread == pause->call->thread && range->end_ns > pause->call->start_ns;
+        if (!shortest || range->end_ns - range->start_ns <= shortest->end_ns - shortest->start_ns) shortest = range;
+    }
+    return shortest ? aorta_trace_text(trace, shortest->name) : NULL;
 }
 
 /* An operation of the host in the pause: the outermost one that ended in it, as aten::randn on the CPU; *around: the
@@ -204,14 +210,32 @@ static const char *operation_within(const struct pause *pause, const char **arou
     return NULL;
 }
 
-/* The call of the host in the pause, of those that do not launch or wait; NULL: none. */
-static const char *call_within(const struct pause *pause) {
-    for (size_t i = 0; i < pause->trace->frame_count; i++) {
-        const struct aorta_trace_frame *frame = &pause->trace->frames[i];
-        if (frame->kind == AORTA_FRAME_CALL && fills(pause, frame->thread, frame->start_ns, frame->end_ns))
-            return aorta_trace_text(pause->trace, frame->name);
+/* What calls of the host that neither launch nor wait for the device did in the pause. */
+struct calls_within {
+    const char *name; /* whose calls fill the pause; NULL: none */
+    bool starts;      /* a process of the program was started, or waited for */
+    bool computes;    /* the system's calls are recorded, and all calls take next to nothing */
+};
+
+static struct calls_within calls_within(const struct pause *pause, struct aorta_arena *memory) {
+    static const char *const starters[] = {"posix_spawn", "fork", "vfork", "wait4", "waitpid"};
+    const struct aorta_trace *trace = pause->trace;
+    struct calls_within within = {0};
+    int64_t *of_name = aorta_arena_alloc(memory, (aorta_trace_text_count(trace) + 1) * sizeof *of_name), all_ns = 0;
+    for (size_t i = 0; of_name && i < trace->frame_count; i++) {
+        const struct aorta_trace_frame *frame = &trace->frames[i];
+        if (frame->thread != pause->call->thread || frame->kind < AORTA_FRAME_CALL) continue;
+        const int64_t ns = ran_ns(pause, frame->start_ns, frame->end_ns);
+        const char *name = aorta_trace_text(trace, frame->name);
+        within.computes |= frame->kind == AORTA_FRAME_SYSTEM;
+        all_ns += ns;
+        of_name[frame->name] += ns;
+        if (2 * of_name[frame->name] >= pause->ns) within.name = name;
+        for (size_t j = 0; ns && j < sizeof starters / sizeof *starters; j++)
+            within.starts |= strcmp(name, starters[j]) == 0;
     }
-    return NULL;
+    within.computes &= 10 * all_ns < pause->ns;
+    return within;
 }
 
 /* Whether a copy is of arguments of FSDP2's kernels, which put many tensors together. */
@@ -262,15 +286,14 @@ static bool comes_again(const struct aorta_trace *trace, const struct aorta_trac
     return false;
 }
 
-/* Whether the pause ends at the first launch of a kernel that a compiler made for the program. A pause that comes again
- * compiles nothing. */
-static bool compiles(const struct pause *pause) {
+/* Whether the pause ends at the first launch of a kernel that a compiler made for the program: its name says so, or a
+ * process was started. A pause that comes again compiles nothing. */
+static bool compiles(const struct pause *pause, bool starts) {
     static const char *const makers[] = {"triton_", "fused_", "nvfuser", "cudapy", "cupy_"};
     const struct aorta_trace_work *work = launched_by(pause->trace, pause->call);
     for (size_t i = 0; work && i < sizeof makers / sizeof *makers; i++)
-        if (aorta_begins(aorta_trace_text(pause->trace, work->name), makers[i]))
-            return work->first && !comes_again(pause->trace, work, pause->ns);
-    return false;
+        starts |= aorta_begins(aorta_trace_text(pause->trace, work->name), makers[i]);
+    return work && starts && work->first && !comes_again(pause->trace, work, pause->ns);
 }
 
 /* Whether the call in the pause loads kernels, before the first launch of one. */
@@ -301,25 +324,29 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
         if (launches_first(pause.trace, pause.call)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_LOAD);
         return;
     }
-    const char *range = NULL, *operation = NULL, *within = NULL, *around = NULL;
+    const char *range = NULL, *operation = NULL, *around = NULL;
+    struct calls_within calls = {0};
+    bool marked = false;
     if (pause.call) {
-        range = range_around(&pause);
+        range = range_within(&pause, &marked);
         operation = operation_within(&pause, &around);
-        within = call_within(&pause);
+        calls = calls_within(&pause, gains->verdict->arena);
     }
     fact->place.after = aorta_facts_text(&finding->facts, name_before(gains, origin));
-    fact->place.host = aorta_facts_text(&finding->facts, operation ? operation
-                                                         : within  ? within
-                                                         : range   ? range
-                                                                   : around);
+    fact->place.host = aorta_facts_text(&finding->facts, operation    ? operation
+                                                         : calls.name ? calls.name
+                                                         : range      ? range
+                                                                      : around);
     if (aorta_trace_changes_memory(where) &&
         !(gains->verdict->program & (AORTA_PROGRAM_NATIVE | AORTA_PROGRAM_DIRECTIVES)))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
-    if (compiles(&pause))
+    if (compiles(&pause, calls.starts))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPILED);
-    else if (loads(&pause, within))
+    else if (loads(&pause, calls.name))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_LOAD);
-    if (range) return;
+    else if (calls.computes)
+        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPUTES);
+    if (marked) return;
     const bool copies = strncmp(where, "Memcpy", 6) == 0 && aorta_copied_how(where) <= AORTA_COPIED_TO_HOST;
     if (aorta_verdict_saves(gains, origin))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_SAVE);

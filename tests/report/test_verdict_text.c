@@ -563,10 +563,11 @@ static void stalls_are_one_block(void **state) {
     begin(60);
     struct aorta_finding *stall = add(AORTA_CAUSE_HOST_PAUSE, 40, 0);
     stall->rank = 0;
+    (void)set(stall, AORTA_FACT_STALLS, 24, NULL);
     (void)set(stall, AORTA_FACT_PAUSE_COUNT, 3, NULL);
     struct aorta_fact *pause = set(stall, AORTA_FACT_PAUSE, 2.9, "void at::native::FillFunctor<int>(int)");
     pause->place.after = "aten::add", pause->place.rank = 0;
-    expect("  ####......  40%         40 ms  host stall (host_pause), 3 places\n"
+    expect("  ####......  40%         40 ms  host stall (host_pause), 24 stalls in 8 steps at 3 places\n"
            "      worst  2.90 ms before FillFunctor, after aten::add, rank 0\n");
 }
 
