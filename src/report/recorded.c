@@ -84,8 +84,8 @@ static aorta_status refuse_separate(const struct aorta_trace_list *list) {
     if (!aorta_trace_find_separate(list, two)) return NULL;
     return AORTA_ERROR(
         AORTA_USAGE,
-        "%s and %s were recorded one after the other and name no ranks: these are separate runs; name one "
-        "of them, or compare them: aorta trace compare A B",
+        "%s and %s name no ranks, and nothing shows that they were recorded at the same time; name one of them, or "
+        "compare them: aorta trace compare A B (ranks of one job: rank0, rank1, ... in the names of files)",
         two[0]->path, two[1]->path);
 }
 

@@ -469,6 +469,9 @@ static void runs_one_after_the_other_are_separate(void **state) {
     assert_false(aorta_trace_find_separate(&both, found));
     traces[1].base_ns = INT64_MIN; /* not known */
     assert_false(aorta_trace_find_separate(&both, found));
+    traces[1].format = AORTA_TRACE_NSYS; /* an old export, which has no time */
+    assert_true(aorta_trace_find_separate(&both, found));
+    traces[1].format = traces[0].format;
     traces[1].base_ns = 5000;
     traces[1].path = "run.rank1.json";
     assert_false(aorta_trace_find_separate(&both, found));
