@@ -271,9 +271,10 @@ void aorta_trace_ranges_free(struct aorta_trace_analysis *analysis);
 /* A window of a rank, by their places, as the engine takes it (steps.h). */
 struct aorta_iteration aorta_iteration_of(const struct aorta_trace_analysis *analysis, size_t rank, size_t window);
 
-/* Share of neighbouring counted steps that do different work: different kernels, or products with different grids (for
- * example because sequence lengths differ). NaN: fewer than two steps, or no memory. */
-double aorta_trace_steps_unlike(const struct aorta_trace_analysis *analysis);
+/* Share of neighbouring counted steps that do different work of a kind: different kernels, or products with different
+ * grids (for example because sequence lengths differ); copies of other sizes. NaN: fewer than two steps, or no memory.
+ */
+double aorta_trace_steps_unlike(const struct aorta_trace_analysis *analysis, enum aorta_trace_kind kind);
 
 /* Whether work in the step of this number (INT64_MIN: in no step) counts for means and the verdict. Every step counts
  * that is no warm-up. Where no steps are known, the whole recording counts. */

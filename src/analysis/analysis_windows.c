@@ -14,14 +14,17 @@
  * step. */
 static const double EQUAL_SHARE = 0.95;
 
-/* The window's kernels as numbers, ascending: equal ones have the same name and, of products, the same grid. */
-static size_t keys_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window, double *keys) {
+/* The window's kernels, or copies, as numbers, ascending: equal ones have the same name and, of products, the same
+ * grid, of copies about the same size. */
+static size_t keys_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window,
+                      enum aorta_trace_kind kind, double *keys) {
     size_t count = 0;
     for (size_t i = 0; i < window->profile.range_count; i++) {
         const struct aorta_trace_work *work = &rank->work[window->work[i]];
-        if (work->kind != AORTA_TRACE_KERNEL || work->start_ns < window->start_ns) continue;
-        const uint32_t geometry = work->geometry == AORTA_TRACE_NONE ? 0 : work->geometry + 1;
-        keys[count++] = (double)work->name * 4294967296.0 + (double)geometry; /* exact below 2^53: 2^21 names */
+        if (work->kind != kind || work->start_ns < window->start_ns) continue;
+        uint32_t detail = work->geometry == AORTA_TRACE_NONE ? 0 : work->geometry + 1;
+        if (kind == AORTA_TRACE_COPY) detail = work->bytes > 0 ? (uint32_t)ilogb((double)work->bytes) : 0;
+        keys[count++] = (double)work->name * 4294967296.0 + (double)detail; /* exact below 2^53: 2^21 names */
     }
     aorta_sort_double(keys, count);
     return count;
@@ -40,7 +43,7 @@ static bool are_alike(const double *left, size_t left_count, const double *right
 
 /* Adds the pairs of one rank's neighbouring steps. */
 static bool compare_rank(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                         size_t *pairs, size_t *unlike) {
+                         enum aorta_trace_kind kind, size_t *pairs, size_t *unlike) {
     size_t most = 0, last_count = 0;
     for (size_t i = 0; i < rank->window_count; i++)
         if (rank->windows[i].profile.range_count > most) most = rank->windows[i].profile.range_count;
@@ -48,7 +51,7 @@ static bool compare_rank(const struct aorta_trace_analysis *analysis, const stru
     bool first = true;
     for (size_t i = 0; keys && i < rank->window_count; i++) {
         if (!aorta_trace_window_counts(analysis, &rank->windows[i])) continue;
-        const size_t count = keys_of(rank, &rank->windows[i], now);
+        const size_t count = keys_of(rank, &rank->windows[i], kind, now);
         if (!first) {
             ++*pairs;
             *unlike += !are_alike(last, last_count, now, count);
@@ -61,10 +64,10 @@ static bool compare_rank(const struct aorta_trace_analysis *analysis, const stru
     return keys != NULL;
 }
 
-double aorta_trace_steps_unlike(const struct aorta_trace_analysis *analysis) {
+double aorta_trace_steps_unlike(const struct aorta_trace_analysis *analysis, enum aorta_trace_kind kind) {
     size_t pairs = 0, unlike = 0;
     for (size_t i = 0; i < analysis->rank_count; i++)
-        if (!compare_rank(analysis, &analysis->ranks[i], &pairs, &unlike)) return NAN;
+        if (!compare_rank(analysis, &analysis->ranks[i], kind, &pairs, &unlike)) return NAN;
     return pairs ? (double)unlike / (double)pairs : NAN;
 }
 

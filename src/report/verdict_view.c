@@ -273,6 +273,8 @@ static void add_spread(struct build *build) {
                       aorta_measured(verdict->step_ms_p90).text);
     if (aorta_verdict_work_differs(verdict))
         aorta_text_puts(&text, ", as their work differs");
+    else if (aorta_verdict_copies_differ(verdict))
+        aorta_text_puts(&text, ", as their copies differ");
     else if (!verdict->disturbed && !verdict->undisturbed)
         aorta_text_puts(&text, "; rerun on an idle machine");
     aorta_text_printf(&text, "; gains below %s ms are uncertain",

@@ -152,9 +152,14 @@ bool aorta_verdict_steps_differ(const struct aorta_verdict *verdict) {
     return verdict->recorded && verdict->iterations >= FEWEST && spread_ms >= much * verdict->step_ms_p50;
 }
 
+static const double MANY = 0.3; /* of the pairs of neighbouring steps */
+
 bool aorta_verdict_work_differs(const struct aorta_verdict *verdict) {
-    static const double MANY = 0.3;
     return verdict->steps_unlike >= MANY;
+}
+
+bool aorta_verdict_copies_differ(const struct aorta_verdict *verdict) {
+    return verdict->copies_unlike >= MANY;
 }
 
 /* ---- gains that several findings have ---- */

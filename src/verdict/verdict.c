@@ -354,7 +354,9 @@ static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_ver
     AORTA_TRY(status);
     if (verdict->recorded) aorta_verdict_find_worst(analysis, verdict);
     if (verdict->recorded && !verdict->ranks_missing) aorta_verdict_find_outliers(analysis, verdict);
-    verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
+    const bool differ = aorta_verdict_steps_differ(verdict);
+    verdict->steps_unlike = differ ? aorta_trace_steps_unlike(analysis, AORTA_TRACE_KERNEL) : NAN;
+    verdict->copies_unlike = differ ? aorta_trace_steps_unlike(analysis, AORTA_TRACE_COPY) : NAN;
     AORTA_TRY(add_rooflines(analysis, verdict));
     aorta_trace_ranges_free(analysis); /* a graph of the same kernels follows */
     return aorta_verdict_gains(analysis, verdict);

@@ -120,6 +120,7 @@ struct aorta_verdict {
     double step_ms_p10, step_ms_p90;  /* of all ranks' steps together */
     double steps_unlike;  /* share of neighbouring steps that do different work; NaN: not known, or the steps are alike
                            * in length */
+    double copies_unlike; /* likewise, of steps whose copies differ */
     double overlap_ratio; /* sum of overlap / sum of comm; NaN without communication */
     double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
     struct aorta_slowdown slowdown;
@@ -202,6 +203,7 @@ const struct aorta_finding *aorta_verdict_costliest(const struct aorta_verdict *
 bool aorta_verdict_steps_differ(const struct aorta_verdict *verdict);
 /* … because their work does: many neighbouring steps run other kernels, or products of other sizes. */
 bool aorta_verdict_work_differs(const struct aorta_verdict *verdict);
+bool aorta_verdict_copies_differ(const struct aorta_verdict *verdict);
 /* "all_reduce", …; "sends and receives" where all-to-all is made of these. (findings.c) */
 const char *aorta_verdict_kind_name(const struct aorta_verdict *verdict, enum aorta_collective kind);
 

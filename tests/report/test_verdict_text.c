@@ -23,6 +23,7 @@ static void begin(double floor_ms) {
                                      .step_ms_p50 = 100,
                                      .step_ms_p90 = 100,
                                      .steps_unlike = NAN,
+                                     .copies_unlike = NAN,
                                      .overlap_ratio = NAN,
                                      .slowdown = {.ratio = NAN},
                                      .idle_ms = 10,
@@ -538,7 +539,9 @@ static void gains_below_the_spread_are_marked(void **state) {
     assert_true(mark && mark > strstr(text, "(copy)"));
     verdict.steps_unlike = 0.5;
     expect("(p10 to p90), as their work differs; gains");
-    verdict.steps_unlike = NAN, verdict.undisturbed = true;
+    verdict.steps_unlike = NAN, verdict.copies_unlike = 0.5;
+    expect("(p10 to p90), as their copies differ; gains");
+    verdict.copies_unlike = NAN, verdict.undisturbed = true;
     expect("(p10 to p90); gains");
 }
 

@@ -727,6 +727,29 @@ static void steps_of_other_work_are_no_disturbance(void **state) {
     end(&run);
 }
 
+/* Each step copies twice as much as the one before, 4 KiB to 64 MiB: no disturbance. Copies of one size are one. */
+static void steps_of_other_copies_are_no_disturbance(void **state) {
+    (void)state;
+    for (int grows = 0; grows < 2; grows++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        double at_us = 1000;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int step = 0; step < 15; step++) {
+            const double copy_us = (double)(1 << step);
+            add_copy(&sample, to_device, 1000 + step, at_us, at_us + 10, copy_us, 4096 << (grows ? step : 0));
+            at_us += copy_us + 100;
+            for (int i = 0; i < KERNELS; i++, at_us += 30)
+                sample_kineto_kernel(&sample, step_kernels[i], 7, at_us, at_us + 10, 15, "");
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        said_expect(said_words(&run.verdict), grows ? "(p10 to p90), as their copies differ; gains below "
+                                                    : "(p10 to p90); rerun on an idle machine; gains below ");
+        end(&run);
+    }
+}
+
 /* Gloo on tensors of the CPU: two steps of 1 ms, 0.5 of it a collective, of which 0.1 beside an operation. */
 static void without_a_device_collectives_are_named(void **state) {
     (void)state;
@@ -1064,6 +1087,7 @@ static void what_ran_before_the_recording_stopped_is_analyzed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_of_other_work_are_no_disturbance),
+        cmocka_unit_test(steps_of_other_copies_are_no_disturbance),
         cmocka_unit_test(own_kernels_are_not_compiled),
         cmocka_unit_test(without_a_device_collectives_are_named),
         cmocka_unit_test(steps_say_how_little_of_the_work_they_are),
