@@ -317,6 +317,7 @@ void aorta_verdict_words(struct aorta_text *out) {
         {"10 to 14 ms", "the gain is in this range"},
         {"at best", "an upper bound: nothing recorded says how much of it a fix reaches"},
         {"shares", "both fixes save this time, which can be saved once"},
+        {"alone 2 ms", "the gain of this fix alone, where the figure is a gain beyond or with other fixes"},
         {"only with", "so much is gained only with the other fix, too"},
         {"cost", "time of the cause, where the gain of a fix is not known"},
         {"all fixes", "the step with all fixes together; it is not the step without the sum of all gains"},

@@ -4,6 +4,7 @@
 #include "verdict/causes.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- the first line: the cause, the step before and after, the percentage ---- */
@@ -19,12 +20,29 @@ static const char *unit_of(const struct aorta_verdict *verdict) {
     return verdict->whole ? "time" : "step";
 }
 
-static void put_before(const struct aorta_verdict *verdict, struct aorta_text *out) {
+static struct aorta_brief before(const struct aorta_verdict *verdict) {
     const struct aorta_verdict_replay *replay = &verdict->replay;
     const double step_ms = aorta_verdict_gained_ms(verdict);
     const double exact[2] = {step_ms, step_ms};
     const bool estimated = replay->unrecorded_ms > 0 && replay->unrecorded_range_ms[1] > 0;
-    aorta_text_puts(out, aorta_estimated(step_ms, estimated ? replay->unrecorded_range_ms : exact).text);
+    return aorta_estimated(step_ms, estimated ? replay->unrecorded_range_ms : exact);
+}
+
+static int decimals_of(const struct aorta_brief *brief) {
+    const char *point = strchr(brief->text, '.');
+    return point ? (int)strlen(point + 1) : 0;
+}
+
+/* Where little is gained, the step has the digits of the one before, so that readers can subtract. */
+static struct aorta_brief after(const struct aorta_verdict *verdict, double gain_ms) {
+    static const double LITTLE = 0.25;
+    const double step_ms = aorta_verdict_gained_ms(verdict);
+    const struct aorta_brief whole = before(verdict);
+    struct aorta_brief left = aorta_about(step_ms - gain_ms);
+    const int decimals = decimals_of(&whole);
+    if (gain_ms < LITTLE * step_ms && decimals > decimals_of(&left))
+        snprintf(left.text, sizeof left.text, "%.*f", decimals, step_ms - gain_ms);
+    return left;
 }
 
 /* The headline says what becomes of the cause, or of both causes. */
@@ -45,16 +63,15 @@ static const char *verb_of(const struct aorta_finding *finding) {
 
 /* "late kernel launches: 58 -> 12 ms per step if fixed (-79%)" */
 static void of_gain(const struct aorta_verdict *verdict, const struct aorta_finding *first, struct aorta_text *out) {
-    const double step_ms = aorta_verdict_gained_ms(verdict), gain_ms = aorta_finding_shown_ms(first);
+    const double step_ms = aorta_verdict_gained_ms(verdict), gain_ms = fmin(aorta_finding_most_ms(first), step_ms);
     double range_ms[2];
     const bool wide = aorta_finding_is_range(first, range_ms);
     aorta_finding_name(verdict, first, out);
-    aorta_text_puts(out, ": ");
-    put_before(verdict, out);
+    aorta_text_printf(out, ": %s -> ", before(verdict).text);
     const double most_ms = fmin(range_ms[1], step_ms), least_ms = fmax(range_ms[0], 0);
-    const struct aorta_brief_range after = aorta_about_range(step_ms - most_ms, step_ms - least_ms);
-    aorta_text_printf(out, " -> %s %s ", wide ? after.text : aorta_about(step_ms - gain_ms).text, per_step(verdict));
-    if (first->at_best_ms > 0 && !wide) /* a range is from the least to the best */
+    const struct aorta_brief_range left = aorta_about_range(step_ms - most_ms, step_ms - least_ms);
+    aorta_text_printf(out, "%s %s ", wide ? left.text : after(verdict, gain_ms).text, per_step(verdict));
+    if (aorta_finding_is_bound(first) && !wide) /* a range is from the least to the best */
         aorta_text_puts(out, "at best");
     else
         aorta_text_printf(out, "if %s", verb_of(first));
@@ -78,34 +95,30 @@ static void of_gains(const struct aorta_verdict *verdict, const struct aorta_fin
         aorta_text_puts(out, "); all causes together: ");
     else
         aorta_text_printf(out, "); all %d: ", aorta_verdict_gain_count(verdict));
-    put_before(verdict, out);
-    aorta_text_printf(out, " -> %s %s (-%.0f%%)", aorta_measured(floor_ms).text, per_step(verdict),
-                      100 * (step_ms - floor_ms) / step_ms);
+    aorta_text_printf(out, "%s -> %s %s (-%.0f%%)", before(verdict).text, after(verdict, step_ms - floor_ms).text,
+                      per_step(verdict), 100 * (step_ms - floor_ms) / step_ms);
 }
 
 static bool is_exposed(const struct aorta_verdict *verdict) {
     return verdict->overlap_ratio < 0.5 && verdict->exposed_ms >= BOUND * verdict->step_ms_mean;
 }
 
-/* "; 62% of communication exposed (31.0 ms)" where communication is much of the step. */
+/* "; 31.0 ms of communication exposed (62%)" where communication is much of the step. */
 static void put_exposed(const struct aorta_verdict *verdict, struct aorta_text *out) {
     if (is_exposed(verdict))
-        aorta_text_printf(out, "; %.0f%% of communication exposed (%s ms)", 100 * (1 - verdict->overlap_ratio),
-                          aorta_measured(verdict->exposed_ms).text);
+        aorta_text_printf(out, "; %s ms of communication exposed (%.0f%%)", aorta_measured(verdict->exposed_ms).text,
+                          100 * (1 - verdict->overlap_ratio));
 }
 
-/* ", 25% launch latency": the largest part without a fix next to compute. */
-static void put_second(const struct aorta_verdict *verdict, const struct aorta_finding *compute,
-                       struct aorta_text *out) {
-    static const double much = 0.1;
+/* The largest part without a fix next to compute. NULL: none, or collectives, which have their own words. */
+static const struct aorta_finding *second_to(const struct aorta_verdict *verdict, const struct aorta_finding *compute) {
+    static const double MUCH = 0.1;
     const struct aorta_finding *second = NULL;
     for (size_t i = 0; i < verdict->finding_count; i++) {
         const struct aorta_finding *finding = &verdict->findings[i];
         if (finding != compute && (!second || finding->share > second->share)) second = finding;
     }
-    if (!second || second->share < much || aorta_finding_gains(second)) return;
-    aorta_text_printf(out, ", %.0f%% ", 100 * second->share);
-    aorta_finding_name(verdict, second, out);
+    return second && second->share >= MUCH && !aorta_finding_gains(second) && !is_exposed(verdict) ? second : NULL;
 }
 
 /* Whether the fixes of a large part cannot be computed. */
@@ -136,26 +149,29 @@ static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_f
                        struct aorta_text *out) {
     const struct aorta_finding *compute = aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE);
     const struct aorta_finding *first = &verdict->findings[0];
-    const bool found = aorta_finding_shown_ms(first) >= FOUND * aorta_verdict_gained_ms(verdict);
-    const double share = compute ? compute->share : 0;
-    static const double MOST = 0.75; /* of the step is compute where that bounds it */
-    if (share > 1 - BOUND || (compute == costliest && share >= MOST)) {
-        aorta_text_printf(out, "compute-bound: %.0f%% of the %s is compute", 100 * share, unit_of(verdict));
-        if (!is_exposed(verdict)) put_second(verdict, compute, out);
-        if (!is_compute_unknown(compute)) aorta_text_printf(out, "; no fix above %d%% found", found ? 5 : 2);
-    } else {
-        if (costliest != compute && costliest->share > 0.5) /* so large a loss has a fix */
-            aorta_text_puts(out, "gains unknown: ");
-        else
-            aorta_text_printf(out, "no fix above %d%% found: ", found ? 5 : 2);
-        aorta_text_printf(out, "%.0f%% of the %s is ", 100 * costliest->share, unit_of(verdict));
-        aorta_finding_name(verdict, costliest, out);
-        if (compute && compute != costliest) aorta_text_printf(out, ", %.0f%% compute", 100 * share);
-        if (compute == costliest && !is_exposed(verdict)) put_second(verdict, compute, out);
-    }
-    if (is_compute_unknown(compute)) {
-        put_wide(verdict, out);
+    const double found = aorta_finding_shown_ms(first) / aorta_verdict_gained_ms(verdict);
+    const bool bound = aorta_verdict_is_bound(verdict), unknown = is_compute_unknown(compute);
+    const struct aorta_finding *named = bound ? compute : costliest, *second = second_to(verdict, compute);
+    if (bound)
+        aorta_text_puts(out, "compute-bound: ");
+    else if (costliest != compute && costliest->share > 0.5) /* so large a loss has a fix */
+        aorta_text_puts(out, "gains unknown: ");
+    else
+        aorta_text_printf(out, "no fix above %d%% found: ", found >= FOUND ? 5 : 2);
+    aorta_text_printf(out, "%.0f%% of the %s is ", 100 * named->share, unit_of(verdict));
+    aorta_finding_name(verdict, named, out);
+    if (compute && compute != named) aorta_text_printf(out, ", %.0f%% compute", 100 * compute->share);
+    if (unknown) put_wide(verdict, out);
+    if (unknown)
         aorta_text_printf(out, "; %sgains of compute unknown", gains_compute(verdict) ? "other " : "");
+    else if (bound && found >= FOUND)
+        aorta_text_printf(out, "; the largest fix gains %.0f%%", 100 * found);
+    else if (bound && !second)
+        aorta_text_puts(out, "; no fix above 2% found");
+    if (second && compute == named) {
+        aorta_text_printf(out, "; %.0f%% is ", 100 * second->share);
+        aorta_finding_name(verdict, second, out);
+        if (!unknown) aorta_text_puts(out, ", gain unknown");
     }
     put_exposed(verdict, out);
 }
@@ -163,7 +179,6 @@ static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_f
 static void of_unknown(const struct aorta_verdict *verdict, const struct aorta_finding *costliest,
                        struct aorta_text *out) {
     aorta_text_puts(out, "gains unknown");
-    if (verdict->replay.reason) aorta_text_printf(out, " (%s)", verdict->replay.reason);
     if (verdict->exposed_ms > costliest->cost_ms) { /* of collectives that run alone, whatever the reason */
         aorta_text_printf(out, ": %.0f%% of the %s is exposed communication",
                           100 * verdict->exposed_ms / verdict->step_ms_mean, unit_of(verdict));
@@ -218,8 +233,11 @@ static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_fi
     }
     const bool waits = named->cause == AORTA_CAUSE_HOST_LAUNCH && named->share >= BOUND;
     if (waits && verdict->replay.unrecorded_reason && !verdict->idle_unexplained) {
-        aorta_text_printf(out, "unknown: the GPU waits for its host in %.0f%% of the recorded %s, but %s",
-                          100 * named->share, unit, verdict->replay.unrecorded_reason);
+        const double gained = aorta_finding_gains(named) && aorta_verdict_gains_matter(verdict)
+                                  ? aorta_finding_most_ms(named) / aorta_verdict_gained_ms(verdict)
+                                  : named->share;
+        aorta_text_printf(out, "unknown: late kernel launches take up to %.0f%% of the recorded %s, but %s",
+                          100 * gained, unit, verdict->replay.unrecorded_reason);
         return true;
     }
     if (aorta_verdict_gains_matter(verdict) || costliest->cause != AORTA_CAUSE_COMPUTE) return false;
@@ -261,7 +279,8 @@ void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_te
         of_no_gain(verdict, costliest, out);
     else if (aorta_finding_shown_ms(first) >= BOUND * aorta_verdict_gained_ms(verdict))
         of_gain(verdict, first, out);
-    else if (is_compute_unknown(aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE)))
+    else if (is_compute_unknown(aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE)) ||
+             (aorta_verdict_is_bound(verdict) && aorta_verdict_gain_count(verdict) == 1))
         of_no_gain(verdict, costliest, out);
     else
         of_gains(verdict, first, out);
@@ -299,10 +318,10 @@ static void put_rows(const struct writer *writer, const struct aorta_verdict_vie
 
 static void put_bar(const struct writer *writer, double share) {
     char bar[BAR + 1];
-    int filled = (int)lround(share * BAR);
-    filled = filled < 0 ? 0 : filled > BAR ? BAR : filled;
-    memset(bar, share < BARRED ? ' ' : '.', BAR);
-    if (share >= BARRED) memset(bar, '#', (size_t)filled);
+    const bool barred = round(100 * share) >= 100 * BARRED; /* as the percentage that is printed */
+    const int filled = (int)lround(fmin(fmax(share, BARRED), 1) * BAR);
+    memset(bar, barred ? '.' : ' ', BAR);
+    if (barred) memset(bar, '#', (size_t)filled);
     bar[BAR] = '\0';
     put(writer, share >= RED ? AORTA_RED : share >= YELLOW ? AORTA_YELLOW : AORTA_CYAN, bar);
 }

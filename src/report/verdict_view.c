@@ -1,3 +1,4 @@
+#include "base/lines.h"
 #include "base/printable.h"
 #include "report/phrases.h"
 #include "report/verdict_text.h"
@@ -54,19 +55,17 @@ static void put_busy(const struct aorta_verdict *verdict, double step_ms, struct
 }
 
 static void add_step(struct build *build) {
-    static const double changes = 0.005;
     const struct aorta_verdict *verdict = build->verdict;
     const struct aorta_verdict_replay *replay = &verdict->replay;
     struct aorta_text text = {0};
-    const double recorded_ms = replay->measured_ms;
-    if (replay->unrecorded_ms > 0 && recorded_ms - replay->unrecorded_ms >= changes * recorded_ms) {
+    if (aorta_verdict_is_unrecorded(verdict)) {
         const double *range = replay->unrecorded_range_ms;
         const struct aorta_brief step = aorta_estimated(replay->unrecorded_ms, range);
         const bool sure = strlen(step.text) == strlen(aorta_measured(replay->unrecorded_ms).text);
         aorta_text_printf(&text, "%s ms without the profiler (%s to %s); %s recorded", step.text,
                           (sure ? aorta_measured(range[0]) : aorta_about(range[0])).text,
                           (sure ? aorta_measured(range[1]) : aorta_about(range[1])).text,
-                          aorta_measured(recorded_ms).text);
+                          aorta_measured(replay->measured_ms).text);
         put_busy(verdict, replay->unrecorded_ms, &text);
     } else {
         const double step_ms = replay->known ? aorta_verdict_gained_ms(verdict) : verdict->step_ms_mean;
@@ -151,10 +150,9 @@ static void put_exposed(struct build *build, struct aorta_text *out) {
 }
 
 static void put_slowdown(const struct aorta_slowdown *found, struct aorta_text *out) {
-    const double slower = 100 * (found->ratio - 1);
-    if (fabs(slower) >= 0.5 && !isnan(slower))
-        aorta_text_printf(out, "; GEMMs %.0f%% %s during communication", fabs(slower),
-                          slower > 0 ? "slower" : "faster");
+    static const double MATTERS = 1.1;
+    if (found->ratio >= MATTERS)
+        aorta_text_printf(out, "; GEMMs %.0f%% slower during communication", 100 * (found->ratio - 1));
 }
 
 static void add_overlap(struct build *build) {
@@ -171,6 +169,7 @@ static void add_overlap(struct build *build) {
         aorta_text_puts(&text, on_host ? "collectives on the host" : "no collectives");
     } else {
         const double hidden_ms = fmax(verdict->comm_ms - verdict->exposed_ms, 0);
+        if (aorta_verdict_is_unrecorded(verdict)) aorta_text_puts(&text, "as recorded: ");
         aorta_text_printf(&text, "%s%s of %s ms hidden", verdict->coarse || verdict->gaps ? "at most " : "",
                           aorta_measured(hidden_ms).text, aorta_measured(verdict->comm_ms).text);
         if (verdict->exposed_ms > 0.005 * verdict->comm_ms) put_exposed(build, &text);
@@ -212,6 +211,13 @@ static void add_text(struct build *build, const char *name, const char *words) {
     if (!words) return;
     aorta_text_puts(&text, words);
     add_row(build, name, &text);
+}
+
+static void add_reason(struct build *build) {
+    const char *reason = build->verdict->replay.reason;
+    struct aorta_text text = {0};
+    if (reason) aorta_text_printf(&text, "unknown, as %s", reason);
+    add_row(build, "gains", &text);
 }
 
 /* Without peaks few findings say that kernels are slow. */
@@ -282,21 +288,30 @@ static void add_spread(struct build *build) {
     add_row(build, "spread", &text);
 }
 
-/* The largest kernels, where no fix is known. */
+/* The largest kernels, where no fix gains much. */
 static void add_kernels(struct build *build) {
-    static const enum aorta_fact_key keys[] = {AORTA_FACT_KERNEL, AORTA_FACT_KERNEL_2, AORTA_FACT_KERNEL_3};
+    enum { COUNT = 3 };
+    static const enum aorta_fact_key keys[COUNT] = {AORTA_FACT_KERNEL, AORTA_FACT_KERNEL_2, AORTA_FACT_KERNEL_3};
+    const char *names[COUNT];
     const struct aorta_verdict *verdict = build->verdict;
     const double step_ms = aorta_verdict_spent_ms(verdict);
+    const bool little = aorta_finding_most_ms(&verdict->findings[0]) < MUCH * aorta_verdict_gained_ms(verdict);
+    if (build->view->block_count && !(aorta_verdict_is_bound(verdict) && little)) return;
     for (size_t i = 0; i < verdict->finding_count; i++) {
         const struct aorta_finding *finding = &verdict->findings[i];
         if (finding->cause != AORTA_CAUSE_COMPUTE) continue;
-        for (size_t j = 0; j < sizeof keys / sizeof *keys; j++) {
+        for (size_t j = 0; j < COUNT; j++) {
+            const struct aorta_fact *fact = aorta_facts_find(&finding->facts, keys[j]);
+            names[j] = fact ? fact->place.name : NULL;
+        }
+        for (size_t j = 0; j < COUNT; j++) {
             const struct aorta_fact *fact = aorta_facts_find(&finding->facts, keys[j]);
             struct aorta_text text = {0};
             char name[512];
             if (!fact || fact->value < LEAST * step_ms) continue;
-            const char *shown =
-                build->options.full_names ? fact->place.name : aorta_name_for_line(fact->place.name, name, sizeof name);
+            const char *shown = build->options.full_names
+                                    ? names[j]
+                                    : aorta_name_apart(names[j], names, COUNT, aorta_name_for_line, name, sizeof name);
             aorta_text_printf(&text, "%s, %s ms (%.0f%%)", shown, aorta_measured(fact->value).text,
                               100 * fact->value / step_ms);
             add_row(build, "next", &text);
@@ -319,12 +334,12 @@ static double cost_of(const struct aorta_finding *finding) {
 static const char *figure(struct build *build, const struct aorta_finding *finding, bool gains) {
     struct aorta_text text = {0};
     double range_ms[2];
-    const double gain_ms = aorta_finding_shown_ms(finding);
+    const double gain_ms = aorta_finding_most_ms(finding);
     if (!gains)
         aorta_text_puts(&text, aorta_measured(cost_of(finding)).text);
     else if (aorta_finding_is_range(finding, range_ms))
         aorta_text_puts(&text, aorta_about_range(range_ms[0], range_ms[1]).text);
-    else if (finding->at_best_ms > 0)
+    else if (aorta_finding_is_bound(finding))
         aorta_text_printf(&text, "up to %s", aorta_about(gain_ms).text);
     else
         aorta_text_puts(&text, aorta_about(gain_ms).text);
@@ -356,8 +371,8 @@ static const char *mark(struct build *build, const struct aorta_finding *finding
     if (gains && finding->only_after) {
         put_partner(verdict, finding, &text);
     } else if (gains && finding->share_count && finding->shares[0].cause != finding->cause) {
-        aorta_text_printf(&text, "%s %s ms %s ", finding->displaced ? "plus" : "shares",
-                          aorta_about(finding->shares[0].ms).text, finding->displaced ? "shared with" : "with");
+        if (finding->displaced) aorta_text_printf(&text, "alone %s ms; ", aorta_about(finding->alone_ms).text);
+        aorta_text_printf(&text, "shares %s ms with ", aorta_about(finding->shares[0].ms).text);
         aorta_cause_display(verdict, finding->shares[0].cause, &text);
     }
     if (gains && is_within_spread(verdict, finding))
@@ -485,7 +500,7 @@ static void add_alternatives(struct build *build, struct aorta_view_block *block
         if (other == block->finding || !is_alternative(verdict, i) || !other->fix_count) continue;
         aorta_text_puts(&text, "or ");
         aorta_fix_text(other, 0, &text, NULL);
-        if (aorta_finding_gains(other)) aorta_text_printf(&text, " (%s ms)", figure(build, other, true));
+        if (aorta_finding_gains(other)) aorta_text_printf(&text, " (saves %s ms)", figure(build, other, true));
         add_fix(build, block, &text);
     }
 }
@@ -591,11 +606,12 @@ void aorta_verdict_view_make(const struct aorta_verdict *verdict, const struct a
         add_overlap(&build);
         add_basis(&build);
         add_missing(&build);
+        if (answers && !verdict->host_only) add_reason(&build);
         add_spread(&build);
         add_text(&build, "machine", verdict->disturbed);
         add_text(&build, "clocks", verdict->clocks);
     }
     if (answers && !verdict->host_only) add_blocks(&build);
     view->figures = name_figures(verdict, view);
-    if (answers && !view->block_count) add_kernels(&build);
+    if (answers && verdict->finding_count) add_kernels(&build);
 }

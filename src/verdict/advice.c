@@ -249,6 +249,8 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_HOST_WAITS},
      .text = "pin_memory=True and .to(device, non_blocking=True) for input",
      .also = "to the host: one copy per step, read a step later, instead of .item() and .cpu()"},
+    {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_PEER_COPIES, AORTA_FACT_OVERLAP_LIMIT},
+     .text = "fewer, larger copies, in both directions at once, and more work of the GPUs for each copy"},
     {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_PEER_COPIES},
      .text =
          "start the copies between GPUs earlier, on a stream of their own: fetch for the next layer during this one"},
@@ -514,6 +516,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_FUSION, COMPILED,
      .text = "compile these parts, too: torch.compile left them out (TORCH_LOGS=graph_breaks; fullgraph=True)"},
     {AORTA_CAUSE_FUSION, NATIVE, .text = "one kernel for several pointwise operations, or the product's epilogue"},
+    {AORTA_CAUSE_FUSION, TORCH, .when = {AORTA_FACT_BATCH_NORMS, AORTA_FACT_NO_GRADIENTS},
+     .text = "torch.compile(model); torch.nn.utils.fuse_conv_bn_eval folds batch norms into convolutions"},
+    {AORTA_CAUSE_FUSION, TORCH, .when = {AORTA_FACT_BATCH_NORMS}, .text = "torch.compile(model)"},
     {AORTA_CAUSE_FUSION, ANY, .text = "torch.compile(model), or fused layers (RMSNorm, rotary, SwiGLU, cross entropy)"},
     {AORTA_CAUSE_CASTS, ANY, .remedy = "casts=weights",
      .text = "model.to(torch.bfloat16) once, instead of autocast, which casts the weights in each step; transformers: "

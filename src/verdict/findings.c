@@ -569,7 +569,7 @@ void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struc
     "Replay with kernels that take as long as the rule says (docs/remedies.md). The range says how sure the rule is."
 #define AORTA_REMEDY_MEASURED                                                                                          \
     {                                                                                                                  \
-        "{operations*operations take|operation takes} {touched#} of {kernels}"                                         \
+        "{operations*operations take|operation takes} {touched#} of {kernels}[{kernels.text}]{kernels.where}"          \
         "[; {kernel_gain#} ms of kernels and {launch_gain} of launches can go]"                                        \
         "[; {kernel_gain#} ms of kernels and {wait_gain} of waiting for them can go][; {gain_unknown}]"                \
         "[; {waits_for_host}][{waits_for_host.text}]"                                                                  \

@@ -11,6 +11,7 @@
 
 static const double MATTERS = 0.005; /* of the step: smaller gains are no reason for a finding of their own */
 static const double GAINS = 0.01;    /* of the step: a gain */
+static const double NOTHING = 0.05;  /* of a gain: the range begins with no gain at all */
 static const double ABOVE = 1.25;    /* times: two gains that differ by more are different */
 
 /* The step that gains are of. */
@@ -115,12 +116,19 @@ void aorta_finding_shown_range(const struct aorta_finding *finding, double range
 bool aorta_finding_is_range(const struct aorta_finding *finding, double range_ms[2]) {
     static const double WIDE = 0.15; /* of the gain */
     aorta_finding_shown_range(finding, range_ms);
-    return range_ms[1] - range_ms[0] > WIDE * aorta_finding_shown_ms(finding);
+    return range_ms[0] >= NOTHING * range_ms[1] && range_ms[1] - range_ms[0] > WIDE * aorta_finding_shown_ms(finding);
+}
+
+bool aorta_finding_is_bound(const struct aorta_finding *finding) {
+    double range_ms[2];
+    aorta_finding_shown_range(finding, range_ms);
+    return finding->at_best_ms > 0 || range_ms[0] < NOTHING * range_ms[1];
 }
 
 double aorta_finding_most_ms(const struct aorta_finding *finding) {
     double range_ms[2];
-    return aorta_finding_is_range(finding, range_ms) ? range_ms[1] : aorta_finding_shown_ms(finding);
+    const bool most = aorta_finding_is_range(finding, range_ms) || aorta_finding_is_bound(finding);
+    return most ? range_ms[1] : aorta_finding_shown_ms(finding);
 }
 
 bool aorta_verdict_gains_matter(const struct aorta_verdict *verdict) {
@@ -143,6 +151,12 @@ const struct aorta_finding *aorta_verdict_costliest(const struct aorta_verdict *
     for (size_t i = 1; i < verdict->finding_count; i++)
         if (verdict->findings[i].cost_ms > most->cost_ms) most = &verdict->findings[i];
     return most;
+}
+
+bool aorta_verdict_is_bound(const struct aorta_verdict *verdict) {
+    static const double MOST = 0.75, ALL = 0.95; /* of the step */
+    const struct aorta_finding *compute = aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE);
+    return compute && (compute->share > ALL || (compute->share >= MOST && compute == aorta_verdict_costliest(verdict)));
 }
 
 bool aorta_verdict_steps_differ(const struct aorta_verdict *verdict) {
@@ -454,6 +468,17 @@ static void bound(const struct gains *gains, struct aorta_finding *finding, doub
     set_loss(gains, finding, slowed ? most_ms : 0);
 }
 
+/* Data that another GPU needs is copied: only kernels that run meanwhile can hide it. */
+static void limit_peers(const struct gains *gains) {
+    struct aorta_finding *copy = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
+    const struct aorta_fact *limit = copy ? aorta_facts_find(&copy->facts, AORTA_FACT_OVERLAP_LIMIT) : NULL;
+    if (!limit || !aorta_facts_has(&copy->facts, AORTA_FACT_PEER_COPIES)) return;
+    const double beyond_ms = aorta_finding_shown_ms(copy) - limit->value;
+    if (beyond_ms <= 0) return;
+    aorta_gains_replace(gains, copy, limit->value);
+    gains->verdict->replay.floor_ms += beyond_ms;
+}
+
 /* Without the files of the other ranks, waiting and transfer are one: all of the exposed time may go. Likewise where
  * compute waits for activations or for what other ranks send, as parts of it could run meanwhile. */
 static void add_upper_bounds(const struct gains *gains) {
@@ -581,6 +606,7 @@ static void add_gains(struct gains *gains) {
     name_input(verdict);
     clear_launches(verdict);
     put_launches_second(verdict);
+    limit_peers(gains);
     add_upper_bounds(gains);
     bound_floor(verdict);
     drop_foreign_shares(verdict);
@@ -597,6 +623,12 @@ double aorta_verdict_spent_ms(const struct aorta_verdict *verdict) {
     return verdict->step_ms_mean - verdict->replay.recording_ms;
 }
 
+bool aorta_verdict_is_unrecorded(const struct aorta_verdict *verdict) {
+    static const double CHANGES = 0.005;
+    const struct aorta_verdict_replay *replay = &verdict->replay;
+    return replay->unrecorded_ms > 0 && replay->measured_ms - replay->unrecorded_ms >= CHANGES * replay->measured_ms;
+}
+
 /* What recording cost the step is part of what the device waited for its host. */
 static void take_recording_out(struct aorta_verdict *verdict) {
     static const enum aorta_cause waits[] = {AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_LAUNCH_LATENCY, AORTA_CAUSE_HOST_SYNC,
@@ -604,12 +636,13 @@ static void take_recording_out(struct aorta_verdict *verdict) {
     struct aorta_verdict_replay *replay = &verdict->replay;
     if (!(replay->unrecorded_ms > 0) || replay->unrecorded_ms >= replay->replayed_ms) return;
     double left_ms = verdict->step_ms_mean - replay->unrecorded_ms; /* so that costs add up to that step */
-    for (size_t i = 0; i < sizeof waits / sizeof *waits && left_ms > 0; i++) {
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
         struct aorta_finding *finding = aorta_verdict_find(verdict, waits[i]);
         if (!finding) continue;
         const double taken_ms = finding->cost_ms < left_ms ? finding->cost_ms : left_ms;
         finding->cost_ms -= taken_ms;
-        aorta_facts_set(&finding->facts, AORTA_FACT_RECORDED_STEP, replay->measured_ms);
+        if (aorta_verdict_is_unrecorded(verdict))
+            aorta_facts_set(&finding->facts, AORTA_FACT_RECORDED_STEP, replay->measured_ms);
         left_ms -= taken_ms;
         replay->recording_ms += taken_ms;
     }

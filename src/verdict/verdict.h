@@ -180,6 +180,8 @@ void aorta_verdict_free(struct aorta_verdict *verdict);
 /* The step that gains are of, and the one that costs are of: both without the recording where that is known. */
 double aorta_verdict_gained_ms(const struct aorta_verdict *verdict);
 double aorta_verdict_spent_ms(const struct aorta_verdict *verdict);
+/* Whether the step without the profiler is another one than the recorded step. (gains.c) */
+bool aorta_verdict_is_unrecorded(const struct aorta_verdict *verdict);
 
 /* Whether the finding's gain is a hundredth of the step or more. (gains.c) */
 bool aorta_finding_gains(const struct aorta_finding *finding);
@@ -191,12 +193,16 @@ double aorta_finding_shown_ms(const struct aorta_finding *finding);
 void aorta_finding_shown_range(const struct aorta_finding *finding, double range_ms[2]);
 /* Whether that range is so wide that it is shown instead of the gain. */
 bool aorta_finding_is_range(const struct aorta_finding *finding, double range_ms[2]);
+/* Whether only the upper end of the gain is known. */
+bool aorta_finding_is_bound(const struct aorta_finding *finding);
 /* The gain or the upper end of such a range: findings are in its order, and bars have its length. */
 double aorta_finding_most_ms(const struct aorta_finding *finding);
 /* All gains together are a twentieth of the step or more. (gains.c) */
 bool aorta_verdict_gains_matter(const struct aorta_verdict *verdict);
 /* The finding of a cause; of several kinds of collectives the one that costs most. NULL: there is none. (gains.c) */
 struct aorta_finding *aorta_verdict_find(const struct aorta_verdict *verdict, enum aorta_cause cause);
+/* Most of the step is compute, and nothing costs more. */
+bool aorta_verdict_is_bound(const struct aorta_verdict *verdict);
 /* The finding with the largest cost. NULL: there are no findings. (gains.c) */
 const struct aorta_finding *aorta_verdict_costliest(const struct aorta_verdict *verdict);
 /* Whether the steps of a recording take so different times that one must know. (gains.c) */

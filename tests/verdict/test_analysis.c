@@ -226,7 +226,7 @@ static void one_rank_has_an_upper_bound(void **state) {
     assert_int_equal(first->cause, AORTA_CAUSE_EXPOSED_COLLECTIVE);
     said_near(first->at_best_ms, 11.7, 0.1);
     assert_false(said_has(first, AORTA_FACT_REDUCED_AGAIN));
-    said_expect(said_words(&read.verdict), "take 3.31 of 7.07 ms; then the step waits for the host or a collective");
+    said_expect(said_words(&read.verdict), "take 3.31 of 7.07 ms; gain limited by waits for the host or a collective");
     said_near(read.verdict.replay.floor_ms, 4.96, 0.1); /* without what names and times say of compute, too */
     end(&read);
 }

@@ -194,6 +194,32 @@ static void check_advice(const char *copied, enum aorta_fact_key fact, bool at_b
     aorta_trace_list_free(&list);
 }
 
+/* Another GPU needs what is copied: no more of it can be hidden than kernels run.
+ *
+ *   GPU   | PtoP, 15 ms | kernel, 0.3 ms | PtoP, 15 ms | */
+static void copies_between_gpus_hide_behind_kernels_alone(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    sample_kineto_begin(&sample, 0, 1);
+    const double at = add_link(&sample, "Memcpy PtoP (Device -> Device)", 1000, 15000, 60e6);
+    sample_kineto_kernel(&sample, "first", 7, at, at + 6, GEMM_US, "");
+    (void)add_link(&sample, "Memcpy PtoP (Device -> Device)", at + 10 + GEMM_US, 15000, 60e6);
+    sample_kineto_open(&sample, &list);
+    check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+    said_make(&analysis, &verdict);
+    const struct aorta_finding *copies = said_finding(&verdict, AORTA_CAUSE_COPY);
+    said_near(aorta_finding_most_ms(copies), GEMM_US / 1e3, 0.01);
+    assert_true(verdict.replay.floor_ms > 29);
+    said_expect(said_advice(copies), "fewer, larger copies");
+    said_expect(said_words(&verdict), "Verdict: gains unknown: 99% of the time is exposed copies, 1% compute ");
+    aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
+}
+
 /* Copies between GPUs and pages of unified memory need no pinned memory, results need no input ahead of time. */
 static void copies_have_advice_by_their_kind(void **state) {
     (void)state;
@@ -209,6 +235,7 @@ int main(void) {
                                        cmocka_unit_test(an_upload_before_the_work_is_split),
                                        cmocka_unit_test(copies_that_dwarf_kernels_cannot_be_hidden),
                                        cmocka_unit_test(data_that_crosses_once_can_only_be_faster),
+                                       cmocka_unit_test(copies_between_gpus_hide_behind_kernels_alone),
                                        cmocka_unit_test(copies_have_advice_by_their_kind)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
