@@ -366,6 +366,8 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
     if (remedies->memory.failed) return;
     for (size_t i = 0; i < model->leaf_count; i++) remedies->looks_up |= aorta_remedy_looks_up(&model->leaves[i]);
     for (size_t i = 0; i < model->leaf_count; i++)
+        remedies->norms_batches |= model->leaves[i].kernels_any & (AORTA_KERNEL_BATCH_NORM | AORTA_KERNEL_PLANE_NORM);
+    for (size_t i = 0; i < model->leaf_count; i++)
         if (model->leaves[i].counted) remedies->kernels_ns += model->leaves[i].ns / model->steps;
     find_rates(model);
     if (!model->rates)

@@ -64,6 +64,7 @@ struct aorta_remedies {
     bool amd;            /* the card */
     bool wide_attention; /* attention that is written out in fp32: 16 bits gain with it in one kernel */
     bool looks_up;       /* rows of a table, as of a vocabulary */
+    bool norms_batches;  /* a convolutional network */
     bool fallback;       /* scaled_dot_product_attention computes 16 bits without a fused kernel */
     struct {
         double ns, operations;

@@ -31,7 +31,8 @@ struct aorta_remedy_gains {
     double behind_ns[AORTA_REMEDY_COUNT]; /* of what the host hides: once all causes are gone, */
     double joint_ns[AORTA_REMEDY_COUNT];  /* and together with one cause, the partner; 0: with none */
     enum aorta_removal partner[AORTA_REMEDY_COUNT];
-    bool collectives;    /* run in the steps */
+    double unequal_ns[AORTA_REMEDY_COUNT]; /* gained, too, if kernels take as long as on the other ranks */
+    bool collectives;                      /* run in the steps */
     bool with_attention; /* 16 bits gain much more with attention in one kernel, which fp32 has not … */
     double paired_ns;    /* … by so much */
     double together_ns;  /* the step with all of them */
@@ -114,13 +115,22 @@ static double row_gain_ns(const struct aorta_remedy_gains *measured, enum aorta_
     return fmax(fmax(measured->gain_ns[remedy], measured->behind_ns[remedy]), paired_ns);
 }
 
+static const double PART = 0.02; /* of the step: what a cause gains at least next to which remedies are measured */
+
+/* A late rank's own kernels can be shorter as on the other ranks, or by the remedy. */
+static void measure_unequal(struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
+    const double equal_ns = measured->found->gain_ns[AORTA_WITHOUT_STRAGGLER];
+    if (equal_ns < PART * measured->step_ns || measured->gain_ns[remedy] < SHOWN * measured->step_ns) return;
+    const double with_ns = step_with(measured, aorta_remedy_bit(remedy), aorta_removal_bit(AORTA_WITHOUT_STRAGGLER));
+    measured->unequal_ns[remedy] = equal_ns + measured->gain_ns[remedy] - less(measured->step_ns, with_ns);
+}
+
 static const uint32_t EVERYTHING = (UINT32_C(1) << AORTA_REMOVAL_COUNT) - 1;
 
 /* The cause without which the remedy gains most; the step without both. */
 static void find_partner(struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
-    static const double WORTH_IT = 0.02; /* of the step; late launches may gain only once kernels are shorter */
-    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
-        if (i != AORTA_WITHOUT_HOST_LAUNCH && measured->found->gain_ns[i] < WORTH_IT * measured->step_ns) continue;
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) { /* late launches may gain only once kernels are shorter */
+        if (i != AORTA_WITHOUT_HOST_LAUNCH && measured->found->gain_ns[i] < PART * measured->step_ns) continue;
         const double with_ns = step_with(measured, aorta_remedy_bit(remedy), aorta_removal_bit((enum aorta_removal)i));
         const double joint_ns = less(measured->step_ns, with_ns);
         const bool mostly_own = joint_ns - measured->found->gain_ns[i] >= 0.5 * joint_ns;
@@ -170,6 +180,7 @@ static void measure_steps(struct aorta_remedy_gains *measured) {
         set |= together;
         double alone_ns = step_with(measured, bit, 0);
         measured->gain_ns[i] = less(measured->step_ns, alone_ns);
+        measure_unequal(measured, (enum aorta_remedy)i);
         if (together != bit) alone_ns = step_with(measured, together, 0);
         if (together != bit) measured->paired_ns = less(measured->step_ns, alone_ns);
         if (set != bit) alone_ns = step_with(measured, set, 0);
@@ -197,12 +208,16 @@ static void set(struct aorta_finding *finding, enum aorta_fact_key key, double v
 }
 
 /* What it changes, and the operation that gains most. */
-static void add_touched(const struct aorta_remedies *rank, enum aorta_remedy remedy, struct aorta_finding *finding) {
+static void add_touched(const struct aorta_remedy_gains *measured, size_t most, enum aorta_remedy remedy,
+                        struct aorta_finding *finding) {
+    const struct aorta_remedies *rank = &measured->ranks[most];
     const struct aorta_remedy_row *row = &rank->rows[remedy];
     if (!row->largest.name) return;
     set(finding, AORTA_FACT_OPERATIONS, row->operations);
     set(finding, AORTA_FACT_TOUCHED, row->touched_ns / 1e6);
-    set(finding, AORTA_FACT_KERNELS, rank->kernels_ns / 1e6);
+    struct aorta_fact *all = aorta_facts_set(&finding->facts, AORTA_FACT_KERNELS, rank->kernels_ns / 1e6);
+    if (rank->kernels_ns > measured->step_ns) all->text = " of work on several streams";
+    if (measured->rank_count > 1) all->place.rank = measured->analysis->ranks[most].rank;
     struct aorta_fact *fact =
         aorta_facts_set_named(&finding->facts, AORTA_FACT_OPERATION, row->largest.ns / 1e6, row->largest.name);
     fact->place.shape = aorta_facts_text(&finding->facts, row->largest.dims);
@@ -228,18 +243,22 @@ static int shared_with(const struct aorta_remedy_gains *measured, enum aorta_rem
 static void add_relations(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy,
                           const struct aorta_remedy_row *row, struct aorta_finding *finding) {
     const double gain_ns = measured->gain_ns[remedy], then_ns = measured->then_ns[remedy];
+    static const double MUCH = 0.25;
+    const double unequal_ns = measured->unequal_ns[remedy];
     const bool paired = partners(measured, remedy) != 0;
     if (paired) aorta_facts_flag(&finding->facts, AORTA_FACT_WITH_ATTENTION);
     finding->only_after = measured->behind_ns[remedy] > 0;
     finding->joint_ms = measured->joint_ns[remedy] / 1e6;
     finding->partner = AORTA_CAUSE_COUNT;
     if (finding->joint_ms > 0) finding->partner = aorta_cause_named(aorta_removal_cause(measured->partner[remedy]));
+    const double lesser_ns = fmin(gain_ns, measured->found->gain_ns[AORTA_WITHOUT_STRAGGLER]);
+    if (unequal_ns > MUCH * lesser_ns)
+        aorta_gains_share(finding, AORTA_CAUSE_STRAGGLER, fmin(unequal_ns, lesser_ns) / 1e6);
     if (!paired && !finding->only_after && then_ns < 0.95 * gain_ns) {
         const int other = then_ns < 0.5 * gain_ns ? shared_with(measured, remedy) : AORTA_REMEDY_COUNT;
         if (other < AORTA_REMEDY_COUNT)
-            finding->shares[finding->share_count++] =
-                (struct aorta_shared_gain){aorta_cause_named(aorta_remedy_rules[other].cause),
-                                           fmin(gain_ns - then_ns, measured->gain_ns[other]) / 1e6};
+            aorta_gains_share(finding, aorta_cause_named(aorta_remedy_rules[other].cause),
+                              fmin(gain_ns - then_ns, measured->gain_ns[other]) / 1e6);
     }
     set(finding, AORTA_FACT_KERNEL_GAIN, row->alone_ns / 1e6);
     if (!finding->only_after && gain_ns < 0.8 * row->alone_ns) {
@@ -248,17 +267,17 @@ static void add_relations(const struct aorta_remedy_gains *measured, enum aorta_
     } else if (gain_ns > 1.25 * row->alone_ns + 0.01 * measured->step_ns) {
         const double more_ms = (gain_ns - row->alone_ns) / 1e6;
         set(finding, row->gone > 0 ? AORTA_FACT_LAUNCH_GAIN : AORTA_FACT_WAIT_GAIN, more_ms);
-        if (row->gone > 0 && finding->share_count < AORTA_SHARES)
-            finding->shares[finding->share_count++] = (struct aorta_shared_gain){AORTA_CAUSE_HOST_LAUNCH, more_ms};
+        if (row->gone > 0) aorta_gains_share(finding, AORTA_CAUSE_HOST_LAUNCH, more_ms);
     }
 }
 
 static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy,
                       struct aorta_finding *finding) {
     enum { MANY_GROUPS = 24 };
-    const struct aorta_remedies *rank = &measured->ranks[largest_rank(measured, remedy)];
+    const size_t most = largest_rank(measured, remedy);
+    const struct aorta_remedies *rank = &measured->ranks[most];
     const struct aorta_remedy_row *row = &rank->rows[remedy];
-    add_touched(rank, remedy, finding);
+    add_touched(measured, most, remedy, finding);
     add_relations(measured, remedy, row, finding);
     if (aorta_remedy_row_is_rough(row) && rank->lacks) {
         struct aorta_fact *unsized = aorta_facts_set(&finding->facts, AORTA_FACT_UNSIZED, 1);
@@ -273,6 +292,8 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
     if (remedy == AORTA_REMEDY_ALIGNMENT && rank->looks_up && !batched)
         aorta_facts_flag(&finding->facts, AORTA_FACT_VOCABULARY);
     if (measured->ranks[0].amd) aorta_facts_flag(&finding->facts, AORTA_FACT_AMD);
+    if (rank->norms_batches) aorta_facts_flag(&finding->facts, AORTA_FACT_BATCH_NORMS);
+    if (!measured->analysis->ranks[0].trains) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_GRADIENTS);
     if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
 }
 

@@ -378,6 +378,14 @@ static bool reads_twice(const struct leaf *leaf) {
     return norm && !(leaf->kernels_all & AORTA_KERNEL_KNOWN_MEAN);
 }
 
+/* One operation on equal tensors again and again, as a benchmark runs it, is no chain. */
+static bool repeats(const struct remedy_model *model, const size_t *leaves, size_t count) {
+    enum { OFTEN = 3 };
+    size_t alike = 1;
+    while (alike < count && aorta_remedy_compare(model, leaves[0], leaves[alike]) == 0) alike++;
+    return alike == count && count >= OFTEN;
+}
+
 /* Leaves [from, end) of the chain are of one size: one pass over what comes from outside and what goes there. */
 static void claim_chain(struct remedy_model *model, struct chain *chain, size_t from, size_t end, double size) {
     double bytes = 0, again = 0;
@@ -394,6 +402,7 @@ static void claim_chain(struct remedy_model *model, struct chain *chain, size_t 
         if (reads_twice(leaf) && first) again += aorta_remedy_bytes(first) * (strstr(leaf->name, "backward") ? 2 : 1);
     }
     if (size < SMALL || !computes || (end - from == 1 && kernels < 2)) return;
+    if (repeats(model, &chain->leaves[from], end - from)) return;
     for (int i = 0; i < chain->kind_count; i++)
         bytes += chain->kinds[i].elements * chain->kinds[i].bytes * chain->kinds[i].outside;
     const struct leaf *last = &model->leaves[chain->leaves[end - 1]];

@@ -465,6 +465,14 @@ static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, st
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_PAUSE, AORTA_FACT_ONE_PROCESS);
 }
 
+/* Other programs have ranges with such names, too: execute_diffusion_… */
+static bool is_engine(const struct aorta_trace *trace) {
+    static const char *const names[] = {"vllm", "sgl", "step[", NULL};
+    for (uint32_t i = 0; i < aorta_trace_text_count(trace); i++)
+        if (aorta_has_any(aorta_trace_text(trace, i), names)) return true;
+    return false;
+}
+
 static unsigned program_of(const struct aorta_trace_analysis *analysis) {
     static const unsigned programs[] = {[AORTA_FRAMEWORK_OTHER] = AORTA_PROGRAM_NATIVE,
                                         [AORTA_FRAMEWORK_XLA] = AORTA_PROGRAM_XLA,
@@ -476,7 +484,7 @@ static unsigned program_of(const struct aorta_trace_analysis *analysis) {
     if (analysis->measured) return AORTA_PROGRAM_OURS;
     if (!analysis->rank_count) return AORTA_PROGRAM_NATIVE;
     const struct aorta_trace *trace = analysis->ranks[0].trace;
-    if (analysis->stepped && trace->steps_by == AORTA_STEPS_BY_ENGINE) return AORTA_PROGRAM_SERVING;
+    if (analysis->stepped && trace->steps_by == AORTA_STEPS_BY_ENGINE && is_engine(trace)) return AORTA_PROGRAM_SERVING;
     return programs[aorta_trace_framework(trace)];
 }
 

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "said.h"
 #include "samples/kineto.h"
+#include "trace/infer.h"
 #include "trace/open.h"
 #include "verdict/verdict.h"
 
@@ -221,6 +222,32 @@ static void losses_that_are_read_are_named(void **state) {
     end();
 }
 
+/* xDiT marks its steps as vLLM does. Only a kernel of vLLM makes it an engine. */
+static void engines_are_known_by_their_kernels(void **state) {
+    (void)state;
+    static const struct {
+        const char *range, *kernel, *advice;
+    } rows[] = {{"execute_diffusion_1", "at::native::mul", "capture the step"},
+                {"execute_model_1", "vllm::silu_and_mul", "let the engine replay graphs"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int j = 0; j < STEPS * LAYERS; j++) {
+            const double at = 10000 + j * EVERY_US;
+            sample_kineto_kernel(&sample, rows[i].kernel, STREAM, at, at + 6, 20, "");
+            if (j % LAYERS == 0)
+                sample_kineto_event(&sample, "user_annotation", rows[i].range, 1, at - 5, LAYERS * EVERY_US - 10, "");
+        }
+        sample_kineto_open(&sample, &list);
+        check_ok(aorta_trace_mark_steps(&list, NULL));
+        check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+        check_ok(aorta_verdict_make(&analysis, &verdict));
+        assert_int_equal(analysis.ranks[0].trace->steps_by, AORTA_STEPS_BY_ENGINE);
+        said_expect(said_advice(said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH)), rows[i].advice);
+        end();
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_query_is_decoding),
@@ -230,6 +257,7 @@ int main(void) {
         cmocka_unit_test(loops_of_compilers_have_their_own_advice),
         cmocka_unit_test(loops_over_experts_have_their_own_advice),
         cmocka_unit_test(losses_that_are_read_are_named),
+        cmocka_unit_test(engines_are_known_by_their_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -382,6 +382,17 @@ static void chains_are_one_pass(void **state) {
     end(&found);
 }
 
+/* A benchmark adds the same tensors ten times: one pass cannot do what each of them does. */
+static void repetitions_are_no_chain(void **state) {
+    (void)state;
+    static const struct op again[] = {POINTWISE("add"), POINTWISE("add"), POINTWISE("add"), POINTWISE("mul")};
+    for (size_t count = 2; count <= 4; count++) {
+        struct found found = find(again, count, 7, true);
+        assert_int_equal(found.remedies.rows[AORTA_REMEDY_FUSION].alone_ns > 0, count != 3);
+        end(&found);
+    }
+}
+
 /* exp(x) twice is a chain; exp(x, out=y) twice stores what the program wants stored. */
 static void results_that_are_wanted_stay(void **state) {
     (void)state;
@@ -1275,6 +1286,7 @@ int main(void) {
         cmocka_unit_test(found_where_true_alone),
         cmocka_unit_test(products_reach_the_rate_of_their_type),
         cmocka_unit_test(chains_are_one_pass),
+        cmocka_unit_test(repetitions_are_no_chain),
         cmocka_unit_test(the_ledger_adds_up),
         cmocka_unit_test(any_program_adds_up),
         cmocka_unit_test(streams_may_have_any_number),

@@ -77,6 +77,13 @@ static double straggler_us(const struct program *program, bool unequal, double m
     assert_non_null(found);
     assert_int_equal(found->rank, 0);
     const double gain_us = found->alone_ms * 1e3;
+    const struct aorta_finding *precision = aorta_verdict_find(&verdict, AORTA_CAUSE_PRECISION);
+    if (!(program->pace_us > 0)) { /* both are of the late rank's products */
+        assert_non_null(precision);
+        assert_int_equal(precision->share_count, 1);
+        assert_int_equal(precision->shares[0].cause, AORTA_CAUSE_STRAGGLER);
+        assert_true(precision->shares[0].ms <= fmin(found->alone_ms, precision->alone_ms) * 1.001);
+    }
     assert_int_equal(aorta_facts_has(&found->facts, AORTA_FACT_UNEQUAL_WORK), unequal);
     const struct aorta_fact *more = aorta_facts_find(&found->facts, AORTA_FACT_MORE_RUNS);
     assert_true((more ? more->place.count : 0) == more_runs);
