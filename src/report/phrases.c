@@ -24,8 +24,10 @@ static struct aorta_brief with_digits(double value, int digits) {
     return brief;
 }
 
+/* Three digits; fewer for the microseconds and nanoseconds that a recording rounds. */
 struct aorta_brief aorta_measured(double value) {
-    return with_digits(value, 3);
+    const double size = fabs(value);
+    return with_digits(value, size >= 0.01 ? 3 : size >= 0.001 ? 2 : 1);
 }
 
 struct aorta_brief aorta_about(double value) {
@@ -124,6 +126,8 @@ const char *aorta_name_for_line(const char *name, char *text, size_t size) {
     if (function) drop_namespaces(whole);
     struct aorta_text cut = {0};
     const bool closes = *whole && strchr(whole, '(') && whole[strlen(whole) - 1] == ')'; /* "linear (nvjet…)" */
+    char *loader = strstr(whole, ")#"); /* "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__" */
+    if (loader && aorta_columns(whole) > AORTA_NAME_COLUMNS) memmove(whole, loader + 2, strlen(loader + 2) + 1);
     if (aorta_columns(whole) > AORTA_NAME_COLUMNS) {
         aorta_text_column(&cut, whole, AORTA_NAME_COLUMNS - closes);
         aorta_text_puts(&cut, closes ? ")" : "");

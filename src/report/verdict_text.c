@@ -220,9 +220,14 @@ static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_fi
     }
     if (verdict->host_only) {
         const struct aorta_finding *operations = aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE);
-        aorta_text_printf(out, "no GPU in the recording: operations of the host take %.0f%% of the %s",
-                          operations ? 100 * operations->share : 0, unit);
-        if (verdict->host_alone >= BOUND)
+        const double share = operations ? operations->share : 0;
+        aorta_text_puts(out, "no GPU in the recording: ");
+        if (verdict->host_alone > share && verdict->host_collectives.name)
+            aorta_text_printf(out, "%s on the host takes %.0f%% of the %s", verdict->host_collectives.name,
+                              100 * verdict->host_alone, unit);
+        else
+            aorta_text_printf(out, "operations of the host take %.0f%% of the %s", 100 * share, unit);
+        if (verdict->host_alone >= BOUND && verdict->host_alone <= share)
             aorta_text_printf(out, ", collectives on the host alone %.0f%%", 100 * verdict->host_alone);
         return true;
     }

@@ -94,7 +94,7 @@ static void add_all_fixes(struct build *build) {
     else if (!crosses)
         aorta_text_printf(&text, ", %s of it %s",
                           aorta_about(unexplained ? part_ms : fmin(part_ms, busy_of(verdict))).text,
-                          unexplained ? "unexplained" : "compute");
+                          unexplained ? "unexplained gaps" : "compute");
     aorta_text_puts(&text, "; gains overlap and do not add up");
     add_row(build, "all fixes", &text);
 }

@@ -47,6 +47,7 @@ static void names_fit_a_line(void **state) {
         {"train.py(45): <module>", "train.py(45): <module>"},
         {"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
          "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"},
+        {"enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "_MultiProcessingDataLoaderIter.__next__"},
         {"void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<at::native::CUDAFunctor_add<"
          "float> >(at::TensorIteratorBase&, at::native::CUDAFunctor_add<float> const&)::{lambda(int)#1}>(int, x)",
          "CUDAFunctor_add"},

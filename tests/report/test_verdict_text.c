@@ -339,7 +339,7 @@ static void what_is_left_can_be_unexplained(void **state) {
     verdict.idle_ms = 95; /* the ranks compute in turn: each less than their path */
     expect("  all fixes  90 ms; gains overlap and do not add up\n");
     verdict.replay.left = (struct aorta_verdict_left){.compute_ms = 0, .unexplained_ms = 89};
-    expect("  all fixes  90 ms, 89 of it unexplained; gains overlap and do not add up\n");
+    expect("  all fixes  90 ms, 89 of it unexplained gaps; gains overlap and do not add up\n");
 }
 
 static void small_causes_that_are_much_together(void **state) {
@@ -498,6 +498,8 @@ static void recordings_that_do_not_say(void **state) {
     expect_headline("no GPU in the recording: operations of the host take 76% of the step, collectives on the host "
                     "alone 40%");
     expect("\n  missing    the GPU; if the program uses one: ProfilerActivity.CUDA\n");
+    verdict.host_alone = 0.87, verdict.host_collectives.name = "gloo:all_reduce"; /* more than the operations */
+    expect_headline("no GPU in the recording: gloo:all_reduce on the host takes 87% of the step");
     verdict.coverage.launches = verdict.coverage.unanswered = 2; /* that activity records launches, too */
     expect("\n  missing    kernels, though launches are recorded: stop other profilers, or update the driver\n");
 }
