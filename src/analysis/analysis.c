@@ -448,9 +448,10 @@ aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,
                                  struct aorta_trace_analysis *analysis) {
     static const struct aorta_trace_analysis_options defaults = {0};
     struct work work = {.analysis = analysis};
-    *analysis = (struct aorta_trace_analysis){.steady_from = INT64_MIN};
+    if (!options) options = &defaults;
+    *analysis = (struct aorta_trace_analysis){.whole = options->whole, .steady_from = INT64_MIN};
     aorta_status status = make_ranks(list, analysis);
-    if (!status) status = run(analysis, &work, options ? options : &defaults);
+    if (!status) status = run(analysis, &work, options);
     for (size_t i = 0; work.waits && i < analysis->rank_count; i++) {
         aorta_trace_busy_free(&work.busy[i]);
         aorta_host_waits_free(&work.waits[i]);

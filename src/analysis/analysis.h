@@ -228,6 +228,7 @@ struct aorta_trace_analysis {
                           * needs one is known */
     bool sends;          /* what looks like all_to_all are sends and receives, as far as the files say */
     size_t warmup;       /* steps left out at each rank's start */
+    bool whole;          /* was asked for: steps do not count */
     bool unled;          /* the first step is left out, as the end of the work before it is not recorded */
     double trend_ns[2];  /* a step at the start and at the end, where steps get ever shorter; else 0 */
     int64_t steady_from; /* number of the first step that counts; INT64_MIN: all, or the steps were measured */
@@ -243,6 +244,7 @@ struct aorta_trace_analysis_options {
     const int64_t *steps; /* only these (ProfilerStep#N); NULL: see all_steps */
     size_t step_count;
     bool all_steps;        /* only work within steps; false: everything */
+    bool whole;            /* one window of everything: steps do not count */
     size_t gaps;           /* how many gaps to keep; 0: 10 */
     bool warmup_given;     /* of steps that were measured `warmup` are left out at each rank's start; false: */
     size_t warmup;         /* as many as aorta_analysis_warmup says of the first rank */

@@ -451,9 +451,10 @@ static void keep_work(struct aorta_trace_rank *rank) {
     aorta_arena_end(&scratch, &rank->memory);
 }
 
-/* Steps may be marked where nothing ran, before or after all work: the whole is then one recording without steps. */
-static void merge_windows(struct aorta_trace_rank *rank) {
-    if (!rank->window_count || cut_work(rank, true, NULL)) return;
+/* Steps may be marked where nothing ran, before or after all work: the whole is then one recording without steps, as
+ * where that was asked for. */
+static void merge_windows(struct aorta_trace_rank *rank, bool whole) {
+    if (!rank->window_count || (!whole && cut_work(rank, true, NULL))) return;
     const int64_t start_ns = rank->windows[0].start_ns, end_ns = rank->windows[rank->window_count - 1].end_ns;
     rank->window_count = 0;
     add_window(rank, INT64_MIN, start_ns, end_ns);
@@ -461,7 +462,7 @@ static void merge_windows(struct aorta_trace_rank *rank) {
 
 void aorta_trace_windows_cut(struct aorta_trace_rank *rank, const struct aorta_trace_analysis_options *options) {
     cut(rank);
-    merge_windows(rank);
+    merge_windows(rank, options->whole);
     const bool all = !options->all_steps && !options->step_count;
     if (all && rank->trace->steps_by != AORTA_STEPS_APART) return;
     size_t remaining = 0;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 struct analyze_arguments {
-    bool json, quiet, markdown, recover, all;
+    bool json, quiet, markdown, recover, all, whole;
     const char *output, *html, *csv, *step_range, *phase, *within;
     struct aorta_string_list patterns, steps, by;
     int64_t top, gpus_per_node;
@@ -36,6 +36,8 @@ static const struct aorta_option rows[] = {
     {"step", AORTA_OPTION_STRING_LIST, AT(steps), "null", .nullable = true, .argument = "N|all",
      .help = "analyze only this step (ProfilerStep#N); repeat it for several; all: every step, warm-up "
              "included"},
+    {"whole", AORTA_OPTION_BOOL, AT(whole), "false",
+     .help = "analyze the whole recording, start and end included, instead of its steps"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
      .help =
          "a step begins with each range of the program (record_function, NVTX, roctx) whose name matches (POSIX "
@@ -66,7 +68,7 @@ static const struct aorta_cli_syntax syntax = {
     .styled = true,
     .usage =
         "aorta trace analyze FILE|DIR … [--json|-q|--markdown] [-o FILE] [--html OUT] [--csv DIR] [--step N|all …] "
-        "[--step-range REGEX] [--by WHAT …] [--top N] [--phase PHASE] [--within REGEX] "
+        "[--step-range REGEX] [--whole] [--by WHAT …] [--top N] [--phase PHASE] [--within REGEX] "
         "[--gpus-per-node N] [--recover] "
         "[--comm-pattern REGEX …]",
     .about = "Says what the ranks of a recorded program do and what limits them. Reads traces of "
@@ -194,6 +196,7 @@ static aorta_status analyze(struct aorta_cli_line *line, const struct analyze_ar
     const unsigned by = !report.by && arguments->html ? aorta_page_by : report.by;
     reading.functions = by & (1u << AORTA_BY_MODULE | 1u << AORTA_BY_FUNCTION | 1u << AORTA_BY_MEMORY);
     reading.functions |= arguments->within != NULL;
+    options.whole = arguments->whole;
     options.gpus_per_node = (int32_t)arguments->gpus_per_node;
     options.warmup_given = options.step_count > 0; /* what is asked for is no warm-up */
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
@@ -228,6 +231,9 @@ static aorta_status run(struct aorta_cli_line *line, void *values) {
                            arguments->json    ? "--json"
                            : arguments->quiet ? "--quiet"
                                               : "--by");
+    if (arguments->whole && (arguments->steps.count || arguments->step_range))
+        return AORTA_ERROR(AORTA_USAGE, "--whole ignores steps: give it without %s",
+                           arguments->step_range ? "--step-range" : "--step");
     const bool files = arguments->output || arguments->csv || arguments->html;
     if (arguments->by.count && arguments->quiet && !files)
         return AORTA_ERROR(AORTA_USAGE, "--by prints tables and --quiet the verdict alone: give one of them, or a file "

@@ -161,7 +161,7 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
                             const struct aorta_trace_run_arguments *arguments, struct aorta_text *text,
                             struct aorta_text *json) {
     struct aorta_recorded recorded = {0};
-    const struct aorta_trace_analysis_options options = {.all_steps = steps};
+    const struct aorta_trace_analysis_options options = {.all_steps = steps, .whole = arguments->windows.whole};
     if (!outcome->traces.count) {
         struct aorta_text reason = {0};
         aorta_trace_run_join(&outcome->words, " ", &reason);

@@ -47,16 +47,15 @@ static aorta_status open_all(const char *const *paths, size_t count, const struc
                              struct aorta_recorded *recorded) {
     const struct aorta_log log = {.level = AORTA_LOG_ERROR, .rank = -1};
     const struct aorta_trace_options reading = {.recover = options->recover, .step_range = options->step_range};
-    const struct aorta_trace_analysis_options steps = {.all_steps = !options->whole};
-    const struct aorta_trace_analysis_options whole = {0};
+    const struct aorta_trace_analysis_options asked = {.all_steps = !options->whole, .whole = options->whole};
     if (!paths || !count) return AORTA_ERROR(AORTA_USAGE, "no trace is named");
     for (size_t i = 0; i < count; i++)
         if (!paths[i]) return AORTA_ERROR(AORTA_USAGE, "path %zu of %zu is NULL", i + 1, count);
-    aorta_status status = aorta_recorded_open(paths, count, &reading, &steps, &log, recorded);
-    const bool none = status && aorta_status_code(status) == AORTA_USAGE && steps.all_steps && !options->step_range;
-    if (none || (status && options->whole)) { /* there are no steps: all of it */
+    aorta_status status = aorta_recorded_open(paths, count, &reading, &asked, &log, recorded);
+    const bool none = status && aorta_status_code(status) == AORTA_USAGE && asked.all_steps && !options->step_range;
+    if (none) { /* there are no steps: all of it */
         aorta_recorded_free(recorded);
-        aorta_status again = aorta_recorded_open(paths, count, &reading, &whole, &log, recorded);
+        aorta_status again = aorta_recorded_open(paths, count, &reading, NULL, &log, recorded);
         aorta_status_free(status);
         status = again;
     }

@@ -23,10 +23,11 @@ void aorta_recorded_free(struct aorta_recorded *recorded) {
     *recorded = (struct aorta_recorded){0};
 }
 
-static aorta_status check_reading(const struct aorta_trace_options *reading, const char *directory) {
+static aorta_status check_reading(const struct aorta_trace_options *reading, bool whole, const char *directory) {
     const char *option = reading->recover      ? "--recover"
                          : reading->patterns   ? "--comm-pattern"
                          : reading->step_range ? "--step-range"
+                         : whole               ? "--whole"
                                                : NULL;
     if (!option) return NULL;
     return AORTA_ERROR(AORTA_USAGE,
@@ -115,7 +116,7 @@ aorta_status aorta_recorded_open(const char *const *paths, size_t count, const s
     *recorded = (struct aorta_recorded){0};
     const bool is_directory = count == 1 && aorta_run_is_directory(paths[0]);
     if (!is_directory) return open_traces(paths, count, reading, options, log, recorded);
-    AORTA_TRY(check_reading(reading, paths[0]));
+    AORTA_TRY(check_reading(reading, options && options->whole, paths[0]));
     AORTA_TRY(aorta_recorded_run(paths[0], "run", 0, options ? options : &defaults, log, recorded));
     if (recorded->has_verdict) return NULL;
     aorta_recorded_free(recorded);

@@ -70,7 +70,8 @@ static void add_step(struct build *build) {
     } else {
         const double step_ms = replay->known ? aorta_verdict_gained_ms(verdict) : verdict->step_ms_mean;
         aorta_text_printf(&text, "%s ms", aorta_measured(step_ms).text);
-        if (verdict->whole) aorta_text_puts(&text, " in all, as the recording marks no steps");
+        if (verdict->whole) aorta_text_puts(&text, " in all");
+        if (verdict->whole && !verdict->asked) aorta_text_puts(&text, ", as the recording marks no steps");
         if (verdict->iterations > 1 && !verdict->whole)
             aorta_text_printf(&text, " (p50 %s)", aorta_measured(verdict->step_ms_p50).text);
         put_busy(verdict, step_ms, &text);
@@ -187,8 +188,9 @@ static int model_length(const char *name) {
     return (int)strlen(name);
 }
 
+static const double HALF = 0.5; /* of the work is outside of the steps: the program has other loops */
+
 static void add_basis(struct build *build) {
-    static const double HALF = 0.5; /* of the work is outside of the steps: the program has other loops */
     const struct aorta_verdict *verdict = build->verdict;
     const char *name = verdict->roofline_count ? verdict->rooflines[0].device_name : NULL;
     struct aorta_text text = {0};
@@ -199,9 +201,8 @@ static void add_basis(struct build *build) {
                           aorta_counted((long long)verdict->rank_count, "rank").text);
     if (verdict->warmup && !verdict->whole) aorta_text_printf(&text, " after %zu of warm-up", verdict->warmup);
     if (verdict->unled) aorta_text_puts(&text, ", without the first, whose start is not recorded");
-    if (verdict->outside > HALF)
-        aorta_text_printf(&text, ", %.0f%% of the %s's work", 100 * (1 - verdict->outside), device(verdict));
     if (name) aorta_text_printf(&text, ", %.*s", model_length(name), name);
+    if (verdict->outside > HALF) aorta_text_puts(&text, "; --whole analyzes all work");
     if (verdict->simulated) aorta_text_puts(&text, "; simulated: collectives are copies on one rank");
     add_row(build, "basis", &text);
 }
@@ -599,6 +600,8 @@ void aorta_verdict_view_make(const struct aorta_verdict *verdict, const struct a
     struct aorta_text headline = {0};
     const bool answers = !verdict->incomplete && !verdict->captures; /* else the headline says what to record */
     aorta_verdict_headline(verdict, &headline);
+    if (verdict->outside > HALF)
+        aorta_text_printf(&headline, "; steps are %.0f%% of the work", 100 * (1 - verdict->outside));
     view->headline = take(&build, &headline);
     if (verdict->finding_count) {
         add_step(&build);

@@ -531,6 +531,7 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
         .whole = !analysis->stepped,
         .warmup = analysis->warmup,
         .outside = work_outside(analysis),
+        .asked = analysis->whole,
         .unled = analysis->unled,
         .undisturbed = analysis->trend_ns[0] > 0, /* what the program does makes its steps differ */
         .ranks_missing = missing_ranks(analysis),

@@ -155,7 +155,7 @@ struct aorta_verdict {
     bool cut_off;          /* such files end early: the device's work may have followed */
     bool captures;         /* the program captures graphs in the recording, and hardly runs any */
     bool recorded;         /* of any program: not of steps that a recorder of ours measured */
-    bool whole;            /* an iteration is a whole recording, not a step */
+    bool whole, asked;     /* an iteration is a whole recording, not a step; the user asked for that */
     bool idle_unexplained; /* most of host_launch is idle time of which the launches are not known */
     /* No launch times at all: ranges of such files cover the host's gaps, so that compute, and with it overlap, is
      * only an upper bound and nothing can be said about the host. */

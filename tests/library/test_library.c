@@ -40,6 +40,13 @@ static void a_recording_is_read_and_evaluated(void **state) {
     assert_int_equal(strncmp(libaorta_json(analysis), "{\"schema_version\"", 17), 0);
     assert_non_null(strstr(libaorta_verdict_markdown(analysis), "**Verdict: "));
     assert_non_null(strstr(libaorta_verdict_text(other), "Verdict: "));
+    libaorta_step(other, &step);
+    assert_true(step.steps > 0);
+    libaorta_close(other);
+    const struct libaorta_options whole = {.whole = 1};
+    assert_int_equal(libaorta_open(one, 1, &whole, &other, NULL, 0), LIBAORTA_OK);
+    libaorta_step(other, &step);
+    assert_int_equal(step.steps, 0);
     libaorta_close(other);
     libaorta_close(analysis);
     libaorta_close(NULL);

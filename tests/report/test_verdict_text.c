@@ -548,6 +548,8 @@ static void rows_say_what_figures_are_of(void **state) {
     verdict.whole = true;
     expect("\n  step       100 ms in all, as the recording marks no steps; GPU computing 0\n");
     expect("\n  basis      whole recording of 2 ranks, NVIDIA H100;");
+    verdict.asked = true;
+    expect("\n  step       100 ms in all; GPU computing 0\n");
 }
 
 /* Steps differ by 50 ms: one recording does not show a gain of 10 ms. */

@@ -799,7 +799,14 @@ static void steps_say_how_little_of_the_work_they_are(void **state) {
     analyze(&run, NULL);
     assert_false(run.verdict.whole);
     said_near(run.verdict.outside, 48.0 / 51, 0.01);
-    said_expect(said_words(&run.verdict), "6% of the GPU's work");
+    said_expect(said_words(&run.verdict), "; steps are 6% of the work");
+    said_expect(said_words(&run.verdict), "; --whole analyzes all work");
+    aorta_verdict_free(&run.verdict);
+    aorta_trace_analysis_free(&run.analysis);
+    analyze(&run, &(struct aorta_trace_analysis_options){.whole = true});
+    assert_true(run.verdict.whole);
+    said_near(run.verdict.outside, 0, 0);
+    assert_null(strstr(said_words(&run.verdict), "; steps are"));
     end(&run);
 }
 
