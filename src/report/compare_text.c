@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ROWS = 12, NAME_WIDTH = 48, CHANCE_WIDTH = 9, WIDTH = 100, NAME_SIZE = 512 };
+enum { MOST_ROWS = 12, NAME_WIDTH = 48, CHANCE_WIDTH = 9, WIDEST = 100, NAME_SIZE = 512 };
 
 static const char *const titles[AORTA_SECTION_COUNT] = {
     [AORTA_SECTION_TIMELINE] = "timeline",
@@ -90,9 +90,10 @@ static const char *name_of(const struct aorta_trace_comparison *c, const struct 
     return aorta_name_apart(row->name, shown, count, product ? product_for_line : aorta_name_for_line, name, NAME_SIZE);
 }
 
-/* Without a column for p names have its place. */
-static int name_width(const struct aorta_trace_comparison *c) {
-    return NAME_WIDTH + (c->unsure && c->side_count == 2 ? CHANCE_WIDTH : 0);
+/* Without a column for p names have its place; what a terminal lacks is theirs, too. */
+static int name_width(const struct aorta_trace_comparison *c, const struct aorta_verdict_style *style) {
+    const int there = NAME_WIDTH + (c->unsure && c->side_count == 2 ? CHANCE_WIDTH : 0);
+    return there - (WIDEST - aorta_verdict_width(style));
 }
 
 /* A name that is too long loses its middle, as ends distinguish names. */
@@ -111,7 +112,7 @@ static void put_row(const struct aorta_trace_comparison *c, const struct aorta_t
     const bool whole = style->view.full_names;
     const char *name = name_of(c, row, whole, buffer);
     if (!whole) aorta_text_puts(out, "  ");
-    if (!whole) put_name(name, name_width(c), out);
+    if (!whole) put_name(name, name_width(c, style), out);
     for (size_t i = 0; i < c->side_count; i++) {
         const struct aorta_trace_compared *value = &row->values[i];
         if (value->there)
@@ -164,8 +165,8 @@ static void put_tables(const struct aorta_trace_comparison *c, const struct aort
                        struct aorta_text *out) {
     const bool whole = style->view.full_names;
     struct aorta_text alike = {0};
-    aorta_text_printf(out, "\n%-*s %10s", whole ? 0 : name_width(c) + 2,
-                      c->stepped ? "Per step and rank, as recorded, ms" : "Per recording and rank, ms", "base");
+    aorta_text_printf(out, "\n%-*s %10s", whole ? 0 : name_width(c, style) + 2,
+                      c->stepped ? "Recorded ms per step and rank" : "ms per recording and rank", "base");
     for (size_t i = 1; i < c->side_count; i++)
         aorta_text_printf(out, "%*s %10s %10s", i > 1 ? 17 : 0, "", "test", "change");
     aorta_text_puts(out, "\n");
@@ -237,6 +238,10 @@ static void put_headline(const struct aorta_trace_comparison *c, size_t side, st
     } else {
         aorta_compared_headline(&step, base, test, false, out);
     }
+    aorta_trace_comparison_mostly(c, side, out);
+}
+
+void aorta_trace_comparison_mostly(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
     if (!explains(c, side)) return;
     aorta_text_puts(out, ", mostly ");
     put_change(largest(c, side, true), side, out);
@@ -264,10 +269,15 @@ static const struct aorta_trace_collective_row *same_of(const struct aorta_trace
     return NULL;
 }
 
+static double transfer_ms(const struct aorta_trace_analysis *of, const struct aorta_trace_collective_row *row) {
+    return (double)row->steps.transfer_ns / 1e6 / (double)of->ranks[0].steps;
+}
+
 /* "all_gather of 11.0 MB: bus 217 -> 16 GB/s, 24 -> 1 channels": the longest collective of the base whose bandwidth
- * differs by a tenth or more. Only without waiting, which needs all ranks: a late rank is no slow link. */
+ * differs by a tenth or more, which is time of the step. Only without waiting, which needs all ranks: a late rank is no
+ * slow link. */
 static void put_bandwidth(const struct about *about, struct aorta_text *out) {
-    static const double most_alike = 1.1;
+    static const double most_alike = 1.1, least = 0.01; /* of the base's step */
     const struct aorta_trace_side *sides = about->c->sides;
     const struct aorta_trace_analysis *base = sides->inputs->analysis, *test = sides[about->side].inputs->analysis;
     if (!base->rank_count || !test->rank_count) return;
@@ -277,6 +287,7 @@ static void put_bandwidth(const struct about *about, struct aorta_text *out) {
         if (!other || isnan(row->transfer_busbw_gbps) || isnan(other->transfer_busbw_gbps)) continue;
         const double ratio = row->transfer_busbw_gbps / other->transfer_busbw_gbps;
         if (ratio < most_alike && 1 / ratio < most_alike) continue;
+        if (fabs(transfer_ms(test, other) - transfer_ms(base, row)) < least * about->c->rows[0].values[0].ms) continue;
         aorta_text_printf(out, "%s of %s MB: bus", aorta_trace_kind_name(base, row->kind),
                           aorta_brief((double)row->bytes_each / 1e6).text);
         aorta_text_printf(out, " %s", aorta_brief(row->transfer_busbw_gbps).text);
@@ -384,7 +395,8 @@ static void put_facts(const struct about *about,
 void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const struct aorta_differences *differences,
                                  double threshold, bool answer, const struct aorta_verdict_style *style,
                                  struct aorta_text *out) {
-    const struct aorta_lines headline = {.width = WIDTH, .indent = 2, .color = style->color ? AORTA_BOLD : AORTA_PLAIN};
+    const struct aorta_lines headline = {
+        .width = aorta_verdict_width(style), .indent = 2, .color = style->color ? AORTA_BOLD : AORTA_PLAIN};
     struct aorta_text text = {0};
     for (size_t side = 1; side < c->side_count; side++) {
         put_headline(c, side, &text);

@@ -1,6 +1,7 @@
 /* Runs of one label against those of another. */
 #include "base/lines.h"
 #include "report/summary.h"
+#include "report/trace_report.h"
 
 #include <math.h>
 #include <string.h>
@@ -174,8 +175,36 @@ static const char *label_of(const struct figures *figures, int side) {
     return figures->labels[side]->runs->run.label;
 }
 
+/* What makes most of the step's change, as `aorta trace compare` says it; nothing where a run has no work to compare.
+ */
+static void put_mostly(const struct figures *figures, struct aorta_text *out) {
+    const size_t most = figures->labels[0]->count + figures->labels[1]->count;
+    struct aorta_arena memory = {0};
+    struct aorta_trace_compare_input *inputs = aorta_arena_alloc(&memory, most * sizeof *inputs);
+    struct aorta_trace_comparison comparison;
+    bool known = inputs && !figures->main;
+    for (size_t i = 0; i < most && known; i++) {
+        const bool candidate = i >= figures->labels[0]->count;
+        const size_t repeat = candidate ? i - figures->labels[0]->count : i;
+        const struct aorta_recorded *run = &figures->labels[candidate]->runs[repeat];
+        inputs[i] = (struct aorta_trace_compare_input){
+            .label = label_of(figures, candidate), .analysis = &run->analysis, .repeats = repeat > 0, .pressure = NAN};
+        known = run->has_verdict;
+    }
+    aorta_status status = known ? aorta_trace_compare(inputs, most, &comparison) : NULL;
+    if (known && !status) {
+        aorta_trace_comparison_mostly(&comparison, 1, out);
+        aorta_trace_comparison_free(&comparison);
+    }
+    out->failed |= status || memory.failed;
+    aorta_status_free(status);
+    aorta_arena_free(&memory);
+}
+
 static void put_headline(const struct figures *figures, struct aorta_text *out) {
-    aorta_compared_headline(&figures->rows[figures->main], label_of(figures, 0), label_of(figures, 1), false, out);
+    const struct aorta_compared *row = &figures->rows[figures->main];
+    aorta_compared_headline(row, label_of(figures, 0), label_of(figures, 1), false, out);
+    if (row->counts) put_mostly(figures, out);
 }
 
 /* Times of steps with other work are neither better nor worse. */
@@ -202,7 +231,7 @@ static void put_facts(const struct figures *figures, struct aorta_text *out) {
     aorta_text_fact(out, "chance", &text);
     put_work(figures, &text);
     aorta_text_fact(out, "work", &text);
-    put_largest(figures, &text);
+    if (!figures->rows[figures->main].counts) put_largest(figures, &text); /* else the headline says it */
     aorta_text_fact(out, "largest", &text);
     put_between(figures, &text);
     aorta_text_fact(out, "noise", &text);
@@ -212,9 +241,12 @@ static void put_facts(const struct figures *figures, struct aorta_text *out) {
 void aorta_label_comparison_text(const struct aorta_label *reference, const struct aorta_label *candidate, bool answer,
                                  struct aorta_text *out) {
     struct figures figures;
+    struct aorta_text headline = {0};
     compare_all(reference, candidate, &figures);
-    put_headline(&figures, out);
-    aorta_text_puts(out, "\n");
+    put_headline(&figures, &headline);
+    aorta_text_lines(out, headline.data ? headline.data : "", &(struct aorta_lines){.indent = 2});
+    out->failed |= headline.failed;
+    aorta_text_free(&headline);
     if (!answer) put_facts(&figures, out);
     out->failed |= figures.differences.arena.failed;
     aorta_differences_free(&figures.differences);

@@ -440,6 +440,21 @@ static void few_steps_decide_nothing(void **state) {
     end_comparison(&c);
 }
 
+static void a_bandwidth_counts_by_its_part_of_the_step(void **state) {
+    (void)state;
+    for (int tenths = 1; tenths <= 10; tenths += 9) {
+        struct plan base = usual, test = usual;
+        base.gather = 10 * tenths, test.gather = 16 * tenths;
+        struct compared c;
+        compare(&base, &test, &c);
+        struct aorta_text text = {0};
+        aorta_trace_comparison_text(&c.comparison, none, NAN, false, &plain, &text);
+        assert_int_equal(strstr(text.data, "  bandwidth   all_gather of ") != NULL, tenths == 10);
+        aorta_text_free(&text);
+        end_comparison(&c);
+    }
+}
+
 static void text_and_json(void **state) {
     (void)state;
     struct plan other = usual;
@@ -449,7 +464,7 @@ static void text_and_json(void **state) {
     struct aorta_text text = {0}, json = {0};
     aorta_trace_comparison_text(&c.comparison, none, 0.05, false, &plain, &text);
     assert_non_null(strstr(text.data, "  base        base: 2 ranks, 6 steps\n"));
-    assert_non_null(strstr(text.data, "\nPer step and rank, as recorded, ms "));
+    assert_non_null(strstr(text.data, "\nRecorded ms per step and rank "));
     assert_non_null(strstr(text.data, "+0.060  +60.0%  p<0.001"));
     assert_non_null(strstr(text.data, "  threshold   passed: takes no more than 5% longer\n"));
     aorta_trace_comparison_json(&c.comparison, none, NAN, &json);
@@ -534,6 +549,7 @@ int main(void) {
         cmocka_unit_test(noise_is_no_news),
         cmocka_unit_test(operations_of_little_work_say_little),
         cmocka_unit_test(few_steps_decide_nothing),
+        cmocka_unit_test(a_bandwidth_counts_by_its_part_of_the_step),
         cmocka_unit_test(text_and_json),
         cmocka_unit_test(runs_of_a_side),
         cmocka_unit_test(recordings_are_samples),
