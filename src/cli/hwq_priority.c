@@ -14,8 +14,7 @@ static aorta_status find_group(const char *word, int *group) {
     for (*group = 0; *group < AORTA_HWQ_GROUP_COUNT; ++*group)
         if (!strcasecmp(aorta_hwq_group_name((enum aorta_hwq_group) * group), word)) return NULL;
     if (!strcasecmp(word, "all")) return NULL;
-    return AORTA_ERROR(AORTA_USAGE,
-                       "aorta hwq run-priority: \"%s\" is not a group; the groups are P0, P1, P2, P3 and all", word);
+    return AORTA_ERROR(AORTA_USAGE, "unknown group \"%s\"; the groups are P0, P1, P2, P3 and all", word);
 }
 
 static bool is_in_group(const struct aorta_hwq_workload *w, int group) {

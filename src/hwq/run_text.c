@@ -74,14 +74,17 @@ static void say_time(const struct aorta_hwq_result *result, struct aorta_text *o
         double share;
     } parts[] = {{"busy", limit->busy_share}, {"only host work", limit->host_share}, {"waiting", limit->waiting_share}};
     struct aorta_text text = {0};
+    size_t shown = 0;
     if (!limit->key) return;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (parts[i].share < 0.01) continue;
+        shown++;
         aorta_text_printf(&text, "%s%s ", text.length ? ", " : "", parts[i].name);
         aorta_found_value_text(parts[i].share, "share", &text);
     }
     aorta_text_puts(&text, " of the iteration");
-    aorta_text_fact(out, "device", &text);
+    if (shown > 1 || limit->by != AORTA_HWQ_LIMIT_KERNELS) /* else the limit says it */
+        aorta_text_fact(out, "device", &text);
     aorta_text_free(&text);
 }
 

@@ -325,8 +325,10 @@ static void find_overlap(struct aorta_sdma *result) {
     const bool copy_is_longer = result->times[AORTA_SDMA_COPY].p50 > result->times[AORTA_SDMA_GEMM].p50;
     const struct aorta_found_fact shorter = hwq_text("shorter", copy_is_longer ? "product" : "copy"),
                                   longer = hwq_text("longer", copy_is_longer ? "copy" : "product");
-    HWQ_FIND(&result->found, result->hidden >= HWQ_LEAST_HIDDEN ? AORTA_HWQ_SDMA_OVERLAP : AORTA_HWQ_SDMA_NO_OVERLAP,
-             hwq_value("serial", result->times[AORTA_SDMA_SERIAL].p50, "ms"),
+    const enum aorta_hwq_finding answer = result->hidden > 1 + HWQ_LEAST_HIDDEN ? AORTA_HWQ_SDMA_UNCLEAR
+                                          : result->hidden >= HWQ_LEAST_HIDDEN  ? AORTA_HWQ_SDMA_OVERLAP
+                                                                                : AORTA_HWQ_SDMA_NO_OVERLAP;
+    HWQ_FIND(&result->found, answer, hwq_value("serial", result->times[AORTA_SDMA_SERIAL].p50, "ms"),
              hwq_value("together", result->times[AORTA_SDMA_TOGETHER].p50, "ms"),
              hwq_value("change", -result->saved, "change"), hwq_value("hidden", fmin(result->hidden, 1), "share"),
              shorter);

@@ -59,7 +59,7 @@ static aorta_status unknown(const char *word) {
         least = distance;
         nearest = aorta_hwq_workloads[i]->name;
     }
-    return AORTA_ERROR(AORTA_USAGE, "unknown workload \"%s\"%s%s%s; aorta hwq list shows them all", word,
+    return AORTA_ERROR(AORTA_USAGE, "unknown workload \"%s\"; aorta hwq list shows them all%s%s%s", word,
                        nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
 }
 

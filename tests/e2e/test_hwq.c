@@ -373,7 +373,7 @@ static void test_mistakes_are_named(void **state) {
     expect("hwq info", 0, "GPU_MAX_HW_QUEUES is not set: ROCm has 4 for each priority");
     expect("hwq run comms_compute_overlap --process-groups [0,1 --device cpu", 2, "--process-groups");
     expect("hwq run comms_compute_overlap --comm-size much --device cpu", 2, "--comm-size \"much\"");
-    expect("hwq run-priority P9", 2, "is not a group");
+    expect("hwq run-priority P9", 2, "unknown group \"P9\"; the groups are P0");
     expect("hwq run large_gemm_only --streams 4,8 --device cpu --iterations 1", 2, "hwq run takes one number");
     expect("hwq run-priority P0 --set size=3", 2, "WORKLOAD.OPTION=VALUE is expected");
     expect("hwq run-priority P0 --set hetero_kernel.size=3", 2, "did you mean \"hetero_kernels\"");

@@ -571,6 +571,15 @@ static void test_streams_that_differ_are_named(void **state) {
     result.limit = (struct aorta_hwq_limit){
         .key = "waiting", .by = AORTA_HWQ_LIMIT_WAITING, .busy_share = 0.997, .waiting_share = 0.003};
     check_text(&rig.run, &result, "  device      busy 100% of the iteration\n");
+    result.limit.by = AORTA_HWQ_LIMIT_KERNELS; /* says how long kernels run */
+    result.limit.waiting_share = 0.02;
+    check_text(&rig.run, &result, "  device      busy 100%, waiting 2% of the iteration\n");
+    result.limit.waiting_share = 0;
+    struct aorta_text text = {0};
+    aorta_hwq_run_text(&rig.run, &result, false, &text);
+    assert_false(text_has(text.data, "  device      busy"));
+    aorta_text_free(&text);
+    result.limit.by = AORTA_HWQ_LIMIT_WAITING;
     check_text(&rig.run, &result,
                "  try         --graph makes launches and waits between streams cheaper; aorta hwq sweep shows");
     close_rig(&rig);
