@@ -18,6 +18,8 @@ typedef bool aorta_signals_first(void *user, int signal);
 AORTA_MUST_USE aorta_status aorta_signals_begin(aorta_signals_first *first, void *user, struct aorta_signals **signals);
 /* The first one, or 0. NULL is fine. Any thread. */
 int aorta_signals_get(const struct aorta_signals *signals);
+/* "SIGINT", "SIGTERM". */
+const char *aorta_signal_name(int signal);
 /* NULL is fine. The signals stay blocked; one that comes from here on waits until they are not. */
 void aorta_signals_end(struct aorta_signals *signals);
 

@@ -186,9 +186,13 @@ void aorta_signals_end(struct aorta_signals *signals) {
     free(signals);
 }
 
+const char *aorta_signal_name(int signal) {
+    return signal == SIGINT ? "SIGINT" : "SIGTERM"; /* no other one is taken */
+}
+
 aorta_status aorta_signals_check(const struct aorta_signals *signals) {
     const int signal = aorta_signals_get(signals);
-    return signal ? AORTA_ERROR(AORTA_INTERRUPTED, "interrupted by %s", strsignal(signal)) : NULL;
+    return signal ? AORTA_ERROR(AORTA_INTERRUPTED, "interrupted by %s", aorta_signal_name(signal)) : NULL;
 }
 
 /* ---- files ---- */

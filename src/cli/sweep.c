@@ -2,6 +2,7 @@
 #include "sweep/sweep.h"
 #include "base/directories.h"
 #include "base/files.h"
+#include "base/signals.h"
 #include "cli/cli.h"
 #include "device/inventory.h"
 #include "hwq/workload.h"
@@ -272,8 +273,8 @@ static aorta_status run_job(const struct aorta_sweep_job *job, const struct swee
     if (!status) status = aorta_sweep_run(job, &trials, &interrupted);
     if (!status && trials.count) status = conclude(job, &trials, values);
     if (!status && interrupted)
-        status = AORTA_ERROR(AORTA_INTERRUPTED, "interrupted by %s after %s; --resume goes on", strsignal(interrupted),
-                             aorta_counted((long long)trials.count, "trial").text);
+        status = AORTA_ERROR(AORTA_INTERRUPTED, "interrupted by %s after %s; --resume goes on",
+                             aorta_signal_name(interrupted), aorta_counted((long long)trials.count, "trial").text);
     aorta_trials_free(&trials);
     aorta_directory_unlock(lock);
     return status;

@@ -138,10 +138,10 @@ static bool say_unfinished(void *user, int signal) {
     if (finish->report)
         aorta_log(finish->log, AORTA_LOG_ERROR,
                   "%s: the report is not finished; the metrics in %s are complete: aorta report --log-dir %s",
-                  strsignal(signal), directory, directory);
+                  aorta_signal_name(signal), directory, directory);
     else
         aorta_log(finish->log, AORTA_LOG_ERROR, "%s at the end of the run; the files in %s are complete",
-                  strsignal(signal), directory);
+                  aorta_signal_name(signal), directory);
     return true;
 }
 

@@ -236,12 +236,13 @@ static void warn_of_missing_steps(const struct aorta_run *run, const struct aort
             aorta_log(log, AORTA_LOG_WARNING, "%s: rank %d lacks %s after step %lld", run->directory, run->ranks[i],
                       aorta_counted(found.absent, "step").text, (long long)found.before_gap);
         if (found.first != lowest.first || found.last != lowest.last || found.count != lowest.count)
-            aorta_log(log, AORTA_LOG_WARNING,
-                      "%s: rank %d has %s, %lld to %lld, rank %d %lld, %lld to %lld: of steps that a rank lacks it is "
-                      "not known who waited",
-                      run->directory, run->ranks[i], aorta_counted(found.count, "iteration").text,
-                      (long long)found.first, (long long)found.last, run->ranks[0], (long long)lowest.count,
-                      (long long)lowest.first, (long long)lowest.last);
+            aorta_log(
+                log, AORTA_LOG_WARNING,
+                "%s: rank %d has %s (%lld to %lld), rank %d %lld (%lld to %lld): waits in steps that a rank lacks "
+                "are unknown",
+                run->directory, run->ranks[i], aorta_counted(found.count, "iteration").text, (long long)found.first,
+                (long long)found.last, run->ranks[0], (long long)lowest.count, (long long)lowest.first,
+                (long long)lowest.last);
     }
 }
 

@@ -248,6 +248,8 @@ static bool put_word(const struct phrase *phrase, const char *word, bool *known)
     else if (strcmp(word, "in_steps") == 0)
         aorta_text_printf(phrase->out, phrase->verdict->whole ? "" : " in %s",
                           aorta_counted((long long)phrase->verdict->iterations, "step").text);
+    else if (strcmp(word, "device") == 0)
+        aorta_text_puts(phrase->out, phrase->verdict->on_cpu ? "device" : "GPU");
     else if (strcmp(word, "rank") != 0)
         return false;
     else if (phrase->finding->rank >= 0)

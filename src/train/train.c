@@ -427,11 +427,11 @@ static bool say_signal(void *user, int signal) {
     const int phase = atomic_load(&t->phase);
     if (phase == TRAINER_OPENS && t->run->ranks.rank != 0) return true;
     if (phase == TRAINER_OPENS) {
-        aorta_log(t->run->log, AORTA_LOG_ERROR, "interrupted by %s before the first step", strsignal(signal));
+        aorta_log(t->run->log, AORTA_LOG_ERROR, "interrupted by %s before the first step", aorta_signal_name(signal));
         aorta_directory_unlock(*t->run->lock);
         _exit(aorta_code_exit(AORTA_INTERRUPTED));
     }
-    aorta_log(t->run->log, AORTA_LOG_WARNING, "%s: %s; once more ends at once", strsignal(signal),
+    aorta_log(t->run->log, AORTA_LOG_WARNING, "%s: %s; once more ends at once", aorta_signal_name(signal),
               phase == TRAINER_ENDS ? "all steps are queued, the run ends as without it"
                                     : "ending after the steps in flight");
     return false;
@@ -488,7 +488,7 @@ static aorta_status interrupted(const struct trainer *t) {
     bool early = t->collected < t->total_steps && (t->stopping || t->signal);
     if (!early) return NULL;
     return AORTA_ERROR(AORTA_INTERRUPTED, "interrupted%s%s after %lld of %s; the files in %s are complete",
-                       t->signal ? " by " : "", t->signal ? strsignal(t->signal) : "", (long long)t->collected,
+                       t->signal ? " by " : "", t->signal ? aorta_signal_name(t->signal) : "", (long long)t->collected,
                        aorta_counted(t->total_steps, "step").text,
                        t->outcome->moved ? t->outcome->moved : trainer_options(t)->training.output_dir);
 }

@@ -50,12 +50,12 @@ static void test_signals(void **state) {
         int ranks, target, signal;
         const char *words, *message;
     } cases[] = {
-        {1, 0, SIGINT, "", "interrupted by Interrupt after"},
-        {1, 0, SIGTERM, "", "interrupted by Terminated after"},
-        {1, 0, SIGINT, "compile.enabled=true", "interrupted by Interrupt after"},
-        {2, LAUNCHER, SIGINT, "", "interrupted by Interrupt after"},
+        {1, 0, SIGINT, "", "interrupted by SIGINT after"},
+        {1, 0, SIGTERM, "", "interrupted by SIGTERM after"},
+        {1, 0, SIGINT, "compile.enabled=true", "interrupted by SIGINT after"},
+        {2, LAUNCHER, SIGINT, "", "interrupted by SIGINT after"},
         {2, LAUNCHER, SIGTERM, "", "interrupted"},
-        {2, 0, SIGINT, "", "interrupted by Interrupt after"},
+        {2, 0, SIGINT, "", "interrupted by SIGINT after"},
         {2, 1, SIGINT, "", "interrupted"},
         {2, 1, SIGTERM, "distributed.mode=ddp", "interrupted"},
         {2, 1, SIGTERM, "compile.enabled=true", "interrupted"},
@@ -239,7 +239,7 @@ static void test_signal_in_the_last_step(void **state) {
     usleep(200000);
     kill(run.pid, SIGTERM);
     e2e_finish(&run);
-    e2e_expect_output(&run, 0, "Terminated: all steps are queued, the run ends as without it");
+    e2e_expect_output(&run, 0, "SIGTERM: all steps are queued, the run ends as without it");
     e2e_expect_output(&run, 0, "Verdict: ");
     e2e_free(&run);
 }
@@ -275,8 +275,8 @@ static void test_ended_in_the_report(void **state) {
         int signal, exit_code;
         const char *words;
     } cases[] = {
-        {SIGTERM, 143, "Terminated: the report is not finished; the metrics in out are complete"},
-        {SIGINT, 130, "Interrupt: the report is not finished; the metrics in out are complete"},
+        {SIGTERM, 143, "SIGTERM: the report is not finished; the metrics in out are complete"},
+        {SIGINT, 130, "SIGINT: the report is not finished; the metrics in out are complete"},
         {SIGKILL, 137, "rank 0 was ended by signal 9 (Killed)"},
     };
     char drawing[300];

@@ -83,7 +83,7 @@ static void test_interrupted_while_preparing(void **state) {
         assert_int_equal(kill(run.pid, SIGTERM), 0);
         e2e_finish(&run);
         const double seconds = (double)(aorta_clock_ns() - sent_ns) * 1e-9;
-        e2e_expect_output(&run, 1, "preparing the batches: interrupted by Terminated");
+        e2e_expect_output(&run, 1, "preparing the batches: interrupted by SIGTERM");
         if (seconds > 8) fail_msg("%d ranks: it took %.1f s", ranks, seconds);
         e2e_free(&run);
     }

@@ -643,6 +643,15 @@ static void large_costs_without_a_gain_stay(void **state) {
     expect_not("launch latency");
 }
 
+static void a_device_that_is_no_gpu_is_not_called_one(void **state) {
+    (void)state;
+    begin(80);
+    (void)set(add(AORTA_CAUSE_LAUNCH_LATENCY, 20, 20), AORTA_FACT_IDLE_STARTED, 17.8, NULL);
+    expect("\n      GPU idle 17.8 ms between launch and start\n");
+    verdict.on_cpu = true;
+    expect("\n      device idle 17.8 ms between launch and start\n");
+}
+
 static void a_second_fix_has_its_line(void **state) {
     (void)state;
     begin(60);
@@ -797,6 +806,7 @@ int main(void) {
         TEST(stalls_are_one_block),
         TEST(a_cost_that_no_replay_removes),
         TEST(large_costs_without_a_gain_stay),
+        TEST(a_device_that_is_no_gpu_is_not_called_one),
         TEST(a_second_fix_has_its_line),
         TEST(at_most_eight_blocks),
         TEST(alternatives_are_left_out),

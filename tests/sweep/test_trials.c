@@ -159,7 +159,7 @@ static void test_killed_and_resumed(void **state) {
     pid = start(resume);
     wait_for_lines(before + 3);
     kill(pid, SIGINT);
-    finish(pid, 1, "interrupted by Interrupt after");
+    finish(pid, 1, "interrupted by SIGINT after");
     run(resume, 0, "good 9");
     check_planted();
     /* At most the two that were cut off ran twice. */
@@ -238,7 +238,7 @@ static void test_launcher_cleans_up(void **state) {
     kill(pid, SIGTERM);
     usleep(300000);
     kill(pid, SIGTERM);
-    finish(pid, 1, "interrupted by Terminated after 0 trials");
+    finish(pid, 1, "interrupted by SIGTERM after 0 trials");
     unsetenv("TMPDIR");
     assert_int_equal(rmdir("temporary"), 0);
 }

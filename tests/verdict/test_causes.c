@@ -47,7 +47,9 @@ static void expect_placeholder(const char *inside, const char *template, bool by
     static const char *const parts[] = {"name", "after", "shape", "host", "count", "where", "text"};
     const size_t length = strcspn(inside, ".#*");
     const char mark = inside[length], *rest = mark ? inside + length + 1 : "";
-    if (strcmp(inside, "per") == 0 || strcmp(inside, "in_steps") == 0 || strcmp(inside, "rank") == 0) return;
+    static const char *const words[] = {"per", "in_steps", "rank", "device"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(inside, words[i]) == 0) return;
     if (strcmp(inside, "kind") == 0 || strcmp(inside, "runs") == 0) {
         if (!by_kind) fail_msg("{%s} of a cause without kinds: %s", inside, template);
         return;
