@@ -331,7 +331,7 @@ export function timeline(data, number = 0) {
   // ---- search ----
 
   let matches = [], place = -1;
-  const search = element("input", { type: "search", placeholder: "search kernels and ranges", "aria-label": "search" });
+  const search = element("input", { type: "search", placeholder: "search kernels and ranges", size: 24, "aria-label": "search" });
   const find = () => {
     const wanted = search.value.trim().toLowerCase();
     const found = new Set();

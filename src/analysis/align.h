@@ -45,7 +45,7 @@ struct aorta_align_shared {
     uint32_t group;     /* of aorta_trace_analysis.groups; NONE: not known */
     int64_t step;       /* number; INT64_MIN: in none */
     bool complete;      /* all ranks of its group recorded it */
-    bool chosen;        /* within the analysed part of the recording; false: nothing was added */
+    bool chosen;        /* within the analyzed part of the recording; false: nothing was added */
     int64_t exposed_ns; /* blamed on it, summed over ranks */
 };
 

@@ -128,7 +128,7 @@ struct aorta_trace_gap {
     int64_t step;           /* number; INT64_MIN: in none */
 };
 
-/* A stretch of a rank's time that is analysed on its own: a step, or what lies before, after or between. */
+/* A stretch of a rank's time that is analyzed on its own: a step, or what lies before, after or between. */
 struct aorta_trace_window {
     int64_t number;               /* of the step; INT64_MIN: no step */
     int64_t start_ns, end_ns;     /* work is cut at these */
@@ -281,7 +281,7 @@ double aorta_trace_steps_unlike(const struct aorta_trace_analysis *analysis, enu
 /* Whether work in the step of this number (INT64_MIN: in no step) counts for means and the verdict. Every step counts
  * that is no warm-up. Where no steps are known, the whole recording counts. */
 bool aorta_trace_step_counts(const struct aorta_trace_analysis *analysis, int64_t number);
-/* Whether work outside counted steps was analysed. Totals of the whole recording then differ from totals of the
+/* Whether work outside counted steps was analyzed. Totals of the whole recording then differ from totals of the
  * steps. */
 bool aorta_trace_beyond_steps(const struct aorta_trace_analysis *analysis);
 /* Whether the window's step counts, and something ran in the window. */

@@ -279,7 +279,7 @@ aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analy
         if (analysis->ranks[i].window_count) return NULL;
     return AORTA_ERROR(
         AORTA_USAGE,
-        "no iteration is left to analyse: %zu recorded, %zu of each rank are warm-up, all other iterations hold "
+        "no iteration is left to analyze: %zu recorded, %zu of each rank are warm-up, all other iterations hold "
         "no ranges; leave out fewer (--warmup), or record more steps",
         steps, analysis->warmup);
 }

@@ -52,12 +52,12 @@ static const struct aorta_cli_syntax syntax = {
     .reads_operands = true,
 };
 
-/* The recordings on the command line, read and analysed; those of a label one after the other. */
+/* The recordings on the command line, read and analyzed; those of a label one after the other. */
 struct recordings {
     struct aorta_recorded *items;
     struct aorta_trace_compare_input *inputs;
     struct aorta_differences *differences; /* of the first of each side from the first of all */
-    size_t count, sides;                   /* of those that are analysed */
+    size_t count, sides;                   /* of those that are analyzed */
     struct aorta_arena *arena;             /* the command line's */
 };
 

@@ -1,4 +1,4 @@
-/* aorta trace run: an unmodified program, recorded and analysed. */
+/* aorta trace run: an unmodified program, recorded and analyzed. */
 #include "cli/trace_run.h"
 #include "base/directories.h"
 #include "base/files.h"

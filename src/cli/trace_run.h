@@ -49,7 +49,7 @@ struct aorta_trace_run_arguments {
     char **command; /* NULL-terminated; borrowed from the command line */
 };
 
-/* The recording, ready to be analysed. Zero-initialise; ends with aorta_trace_run_outcome_free. */
+/* The recording, ready to be analyzed. Zero-initialise; ends with aorta_trace_run_outcome_free. */
 struct aorta_trace_run_outcome {
     struct aorta_trace_run_result result;
     struct aorta_trace_list traces;
@@ -88,7 +88,7 @@ aorta_status aorta_trace_run_rocm(const struct aorta_trace_run_arguments *argume
                                   const struct aorta_trace_options *options, struct aorta_trace_run_outcome *outcome,
                                   bool *ran);
 
-/* Finds the steps, and adds to `words` what is analysed. *steps: there are some, and they are. */
+/* Finds the steps, and adds to `words` what is analyzed. *steps: there are some, and they are. */
 AORTA_MUST_USE aorta_status aorta_trace_run_steps(struct aorta_trace_list *list, const char *step_range, bool whole,
                                                   struct aorta_text *words, bool *steps);
 

@@ -183,16 +183,16 @@ static void explain_nothing(const char *directory, struct aorta_trace_run_outcom
 aorta_status aorta_trace_run_cuda_windows(const struct aorta_trace_run_arguments *arguments, const char *directory,
                                           const struct aorta_trace_options *options,
                                           struct aorta_trace_run_outcome *outcome, bool *ran) {
-    struct aorta_trace_windows_options analysing = arguments->windows;
-    analysing.command = "aorta trace run";
-    analysing.directory = directory;
-    analysing.reading = options;
-    analysing.keep = 1; /* says why, where nothing was recorded; goes with a directory that is nobody's */
-    analysing.grace_ms = GRACE_MS;
+    struct aorta_trace_windows_options analyzing = arguments->windows;
+    analyzing.command = "aorta trace run";
+    analyzing.directory = directory;
+    analyzing.reading = options;
+    analyzing.keep = 1; /* says why, where nothing was recorded; goes with a directory that is nobody's */
+    analyzing.grace_ms = GRACE_MS;
     struct aorta_trace_windows windows;
     if (arguments->into || arguments->dry_run)
         return run_with(arguments, directory, (struct aorta_trace_run_options){0}, outcome, ran);
-    AORTA_TRY(aorta_trace_windows_open(&analysing, &windows));
+    AORTA_TRY(aorta_trace_windows_open(&analyzing, &windows));
     const struct aorta_trace_run_options run = {.started = start_analysing, .user = &windows};
     aorta_status status = run_with(arguments, directory, run, outcome, ran);
     bool any;

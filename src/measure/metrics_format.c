@@ -187,7 +187,7 @@ static const struct aorta_row metadata_rows[] = {
      .help = "ranks of the collective"},
     {"group", AORTA_ROW_INT32, AT(range.info.group), .omit = true, .high = INT_MOST, .help = "the lowest of them"},
     {"group_stride", AORTA_ROW_INT32, AT(range.info.group_stride), .omit = true, .high = INT_MOST,
-     .help = "distance of neighbours among them, where it is not 1"},
+     .help = "distance of neighbors among them, where it is not 1"},
     {"sequence", AORTA_ROW_INT, AT(range.sequence), .omit = true, .low = -1, .high = SEQUENCE_MOST,
      .help = "collectives: number in the step, which pairs ranks"},
     {"algbw_gbps", AORTA_ROW_NUMBER, AT(algbw_gbps), "GB/s", 6, .omit = true, .written_only = true,

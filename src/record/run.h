@@ -49,7 +49,7 @@ AORTA_MUST_USE aorta_status aorta_trace_run_program(const struct aorta_trace_run
 struct aorta_trace_run_process {
     const struct aorta_trace *trace; /* one of the record's; NULL: nothing ran there */
     struct aorta_spool_facts facts;
-    int32_t rank; /* as analysed; -1: nothing ran there */
+    int32_t rank; /* as analyzed; -1: nothing ran there */
 };
 
 struct aorta_trace_run_record {

@@ -4,6 +4,7 @@
 #include "base/result_table.h"
 #include "report/phrases.h"
 #include "report/trace_report.h"
+#include "verdict/devices.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -349,10 +350,16 @@ static void put_chance(const struct about *about, struct aorta_text *out) {
 }
 
 static void put_side(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
-    aorta_text_printf(out, "%s: %s", label_of(c, side),
-                      aorta_counted((long long)c->sides[side].inputs->analysis->rank_count, "rank").text);
+    const struct aorta_trace_analysis *analysis = c->sides[side].inputs->analysis;
+    struct aorta_arena memory = {0};
+    struct aorta_peaks peaks;
+    aorta_text_printf(out, "%s: %s", label_of(c, side), aorta_counted((long long)analysis->rank_count, "rank").text);
     if (c->stepped) aorta_text_printf(out, ", %s", aorta_counted((long long)c->sides[side].step_count, "step").text);
     if (c->sides[side].count > 1) aorta_text_printf(out, " in %zu recordings", c->sides[side].count);
+    if (analysis->rank_count) aorta_rank_peaks(analysis, 0, &peaks);
+    const char *device = analysis->rank_count ? aorta_rank_device_name(analysis, 0, &peaks, &memory) : NULL;
+    if (device) aorta_text_printf(out, ", %.*s", aorta_model_length(device), device);
+    aorta_arena_free(&memory);
 }
 
 static void put_threshold(const struct about *about, struct aorta_text *out) {

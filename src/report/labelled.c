@@ -121,7 +121,7 @@ static void count_records(struct aorta_recorded *labelled) {
 
 /* ---- the recording ---- */
 
-static aorta_status analyse(const struct aorta_trace_analysis_options *options, struct aorta_recorded *labelled) {
+static aorta_status analyze(const struct aorta_trace_analysis_options *options, struct aorta_recorded *labelled) {
     labelled->warmup = options->warmup;
     AORTA_TRY(aorta_run_traces(&labelled->run, &labelled->traces));
     if (!labelled->traces.count) return NULL;
@@ -140,7 +140,7 @@ static aorta_status read_settings(struct aorta_recorded *labelled) {
 
 static aorta_status make(const struct aorta_trace_analysis_options *options, struct aorta_recorded *labelled) {
     labelled->by_kernels = aorta_run_take_kernels(&labelled->run);
-    AORTA_TRY(aorta_annotate(analyse(options, labelled), "%s", labelled->run.directory));
+    AORTA_TRY(aorta_annotate(analyze(options, labelled), "%s", labelled->run.directory));
     AORTA_TRY(aorta_annotate(read_settings(labelled), "%s", labelled->run.directory));
     find_measured(labelled);
     AORTA_TRY(aorta_arena_check(&labelled->memory, "the steps of the ranks"));

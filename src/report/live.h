@@ -61,7 +61,7 @@ struct aorta_live_window {
     const struct aorta_verdict *verdict; /* NULL: nothing was recorded, or the window could not be evaluated … */
     const char *reason;                  /* … for this reason */
     uint64_t lost;                       /* records */
-    double evaluated_s;                  /* what reading and analysing took */
+    double evaluated_s;                  /* what reading and analyzing took */
     struct aorta_text gone;              /* list (aorta_text_next): a line on each process that writes no more */
 };
 

@@ -1,4 +1,4 @@
-/* The page of one recording, or of several side by side. A recording is anything that was analysed as a trace, from any
+/* The page of one recording, or of several side by side. A recording is anything that was analyzed as a trace, from any
  * recorder. A run of `aorta train` also has metrics lines and a summary. */
 #ifndef AORTA_REPORT_PAGE_RECORDINGS_H
 #define AORTA_REPORT_PAGE_RECORDINGS_H

@@ -232,8 +232,8 @@ static struct aorta_file_path pattern_of(const char *path) {
     return aorta_path_in("", "%.*s/" AORTA_MACHINE_PATTERN, (int)(slash - path), path);
 }
 
-/* From the first to the last step that is analysed; else everything. */
-static void analysed_time(const struct aorta_trace_analysis *analysis, int64_t *from_ns, int64_t *until_ns) {
+/* From the first to the last step that is analyzed; else everything. */
+static void analyzed_time(const struct aorta_trace_analysis *analysis, int64_t *from_ns, int64_t *until_ns) {
     int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
     *from_ns = 0;
     *until_ns = INT64_MAX;
@@ -280,7 +280,7 @@ aorta_status aorta_recorded_machine_read(const char *path, const struct aorta_tr
     glob_t found;
     *machine = (struct aorta_recorded_machine){0};
     if (glob(pattern_of(path).text, 0, NULL, &found) != 0) return NULL;
-    analysed_time(analysis, &from_ns, &until_ns);
+    analyzed_time(analysis, &from_ns, &until_ns);
     aorta_status status = NULL;
     for (size_t i = 0; !status && i < found.gl_pathc; i++) {
         if (machine->known && is_disturbed(&machine->summary)) break;

@@ -221,7 +221,7 @@ static bool named_before(const struct aorta_report_options *options, size_t inde
     return false;
 }
 
-static aorta_status read_and_analyse(const struct aorta_report_options *options, const struct aorta_log *log,
+static aorta_status read_and_analyze(const struct aorta_report_options *options, const struct aorta_log *log,
                                      struct labels *labels) {
     size_t read = 0;
     for (size_t i = 0; i < options->input_count; i++)
@@ -238,7 +238,7 @@ aorta_status aorta_report_make(const struct aorta_report_options *options, const
     labels.runs = aorta_arena_alloc(&labels.arena, options->input_count * sizeof *labels.runs);
     labels.items = aorta_arena_alloc(&labels.arena, options->input_count * sizeof *labels.items);
     AORTA_TRY(aorta_arena_check(&labels.arena, "the runs"));
-    aorta_status status = read_and_analyse(options, log, &labels);
+    aorta_status status = read_and_analyze(options, log, &labels);
     if (!status) status = write_report(options, &labels, log, text ? text : &own_text, json ? json : &own_json);
     if (!status && text) status = aorta_text_check(text);
     for (size_t i = 0; i < options->input_count; i++) aorta_recorded_free(&labels.runs[i]);

@@ -385,7 +385,7 @@ static struct loss_values loss_of(const struct aorta_run *run) {
 
 static struct run_values run_of(const struct aorta_recorded *labelled) {
     const struct aorta_run *run = &labelled->run;
-    const bool analysed = labelled->has_verdict;
+    const bool analyzed = labelled->has_verdict;
     const double host_bound = host_bound_share(labelled);
     return (struct run_values){
         .directory = run->directory,
@@ -393,13 +393,13 @@ static struct run_values run_of(const struct aorta_recorded *labelled) {
         .source = aorta_profile_source_name(labelled->by_kernels ? AORTA_SOURCE_KERNEL : AORTA_SOURCE_RANGE),
         .written_by = run->original ? "the original Python toolkit" : "aorta",
         .world_size = run->world_size,
-        .simulated = run->simulated || (analysed && labelled->verdict.simulated),
+        .simulated = run->simulated || (analyzed && labelled->verdict.simulated),
         .iterations = (int64_t)run->step_count,
         .warmup = (int64_t)labelled->warmup,
         .incomplete_lines = (int64_t)run->torn_lines,
         .read_every = run->read_every,
         .loss = loss_of(run),
-        .overlap_ratio = analysed ? labelled->verdict.overlap_ratio : NAN,
+        .overlap_ratio = analyzed ? labelled->verdict.overlap_ratio : NAN,
         .host_bound = host_bound,
         .host_bound_reason = isnan(host_bound) ? "the files hold no launch times" : NULL,
         .clocks_rank = run->ranks[labelled->lowest_clock]};

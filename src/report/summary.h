@@ -96,7 +96,7 @@ struct aorta_recorded {
 AORTA_MUST_USE aorta_status aorta_recorded_run(const char *directory, const char *label, int64_t read_every,
                                                const struct aorta_trace_analysis_options *options,
                                                const struct aorta_log *log, struct aorta_recorded *recorded);
-/* Reads and analyses what a command line names: traces, or the directory of a run, whose metrics lines become one trace
+/* Reads and analyzes what a command line names: traces, or the directory of a run, whose metrics lines become one trace
  * per rank. If the run has no ranges (recording was off), the traces in its directory are used. `reading` is for
  * traces: with a run AORTA_USAGE names what of it was set. Else as aorta_recorded_run, aorta_trace_open_inputs and
  * aorta_trace_analyze. The caller ends *recorded, also after a failure. */

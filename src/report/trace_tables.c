@@ -357,58 +357,6 @@ const struct aorta_result_table *const aorta_world_tables[] = {&trace_table_shar
 
 /* ---- CSV ---- */
 
-/* A part of the verdict: its first line, a row, or a cause. */
-struct verdict_values {
-    const char *key, *text, *measured, *worst, *fix;
-    double share, least_ms, most_ms;
-    const char *figures; /* "gain" or "cost" */
-};
-
-#define AT(member) offsetof(struct verdict_values, member)
-static const struct aorta_row verdict_rows[] = {
-    {"key", AORTA_ROW_TEXT, AT(key), .heading = "key"},
-    {"text", AORTA_ROW_TEXT, AT(text), .heading = "text"},
-    {"share", AORTA_ROW_NUMBER, AT(share), .decimals = 4, .heading = "share"},
-    {"figures", AORTA_ROW_TEXT, AT(figures), .heading = "figures"},
-    {"least_ms", AORTA_ROW_NUMBER, AT(least_ms), .unit = "ms", .decimals = 6, .heading = "least ms"},
-    {"most_ms", AORTA_ROW_NUMBER, AT(most_ms), .unit = "ms", .decimals = 6, .heading = "most ms"},
-    {"measured", AORTA_ROW_TEXT, AT(measured), .heading = "measured"},
-    {"worst", AORTA_ROW_TEXT, AT(worst), .heading = "worst"},
-    {"fix", AORTA_ROW_TEXT, AT(fix), .heading = "fix"},
-    {0}};
-#undef AT
-
-static enum aorta_line fill_verdict(const void *of, size_t index, void *values) {
-    const struct aorta_verdict_view *view = of;
-    struct verdict_values *out = values;
-    const size_t rows = 1 + (size_t)view->row_count;
-    *out = (struct verdict_values){.share = NAN, .least_ms = NAN, .most_ms = NAN};
-    if (index >= rows + (size_t)view->block_count) return AORTA_LINE_END;
-    if (index < rows) {
-        out->key = index ? view->rows[index - 1].name : "verdict";
-        out->text = index ? view->rows[index - 1].text : view->headline;
-        return AORTA_LINE;
-    }
-    const struct aorta_view_block *block = &view->blocks[index - rows];
-    double range_ms[2] = {block->finding->cost_ms, block->finding->cost_ms};
-    if (block->gains) aorta_finding_shown_range(block->finding, range_ms);
-    *out = (struct verdict_values){block->key,   block->name,   block->measured,
-                                   block->worst, block->fix[0], block->share,
-                                   range_ms[0],  range_ms[1],   block->gains ? "gain" : "cost"};
-    return AORTA_LINE;
-}
-
-static aorta_status write_verdict_csv(const struct aorta_verdict *verdict, const char *folder) {
-    static const struct aorta_result_table table = {
-        .key = "verdict", .rows = verdict_rows, .size = sizeof(struct verdict_values), .fill = fill_verdict};
-    struct aorta_verdict_view view;
-    aorta_verdict_view_make(verdict, &(struct aorta_view_options){.all = true, .full_names = true}, &view);
-    aorta_status status = aorta_arena_check(&view.arena, "the verdict");
-    if (!status) status = aorta_table_csv(&table, &view, folder);
-    aorta_arena_free(&view.arena);
-    return status;
-}
-
 enum { OF_RANK = -1, OF_ROOFLINE = -2 };
 
 /* With the rank in front. `by`: as enum aorta_by, or of the two above. */
@@ -443,8 +391,8 @@ static aorta_status write_rank_csvs(const struct aorta_trace_report *report,
 
 aorta_status aorta_trace_report_csv(const struct aorta_trace_report *report, const char *folder) {
     const struct aorta_trace_of of = {.analysis = report->analysis};
-    if (report->verdict) AORTA_TRY(write_verdict_csv(report->verdict, folder));
     AORTA_TRY(aorta_table_csv(&aorta_table_ranks, &of, folder));
+    if (report->verdict) AORTA_TRY(aorta_table_csv(&aorta_verdict_table, report->verdict, folder));
     AORTA_TRY(write_rank_csvs(report, aorta_rank_tables, OF_RANK, folder));
     AORTA_TRY(write_rank_csvs(report, aorta_rank_tables_after, OF_RANK, folder));
     AORTA_TRY(write_rank_csvs(report, aorta_roofline_tables, OF_ROOFLINE, folder));

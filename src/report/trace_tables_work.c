@@ -225,7 +225,7 @@ static const struct aorta_column sync_columns[] = {{"count_per_step", "count", 7
                                                    {"max_ms", "max us", 9, 2, true}, /* one may be most of the time */
                                                    {0}};
 const struct aorta_result_table aorta_table_synchronisations = {
-    "synchronisations",   "Synchronisations",     .help = "calls that wait for the device",
+    "synchronisations",   "Calls that wait",      .help = "calls that wait for the device",
     .section = "kernels", .rows = sync_rows,      .size = sizeof(struct sync_values),
     .fill = fill_sync,    .columns = sync_columns};
 

@@ -2,9 +2,53 @@
 #include "report/phrases.h"
 #include "report/verdict_text.h"
 
+#include <limits.h>
 #include <math.h>
 
 enum { ROWS_MOST = 8 };
+
+/* ---- as a table for CSV ---- */
+
+struct finding_values {
+    const char *cause, *collective;
+    struct aorta_finding of;
+};
+
+#define AT(member) offsetof(struct finding_values, member)
+static const struct aorta_row finding_rows[] = {
+    {"cause", AORTA_ROW_TEXT, AT(cause), .help = "its key"},
+    {"collective", AORTA_ROW_TEXT, AT(collective), .help = "of causes by kind"},
+    {"gain_ms", AORTA_ROW_NUMBER, AT(of.gain_ms), .help = "how much shorter a step is if this is fixed"},
+    {"gain_low_ms", AORTA_ROW_NUMBER, AT(of.gain_range_ms[0]), .help = "lower end of the gain"},
+    {"gain_high_ms", AORTA_ROW_NUMBER, AT(of.gain_range_ms[1]), .help = "upper end of the gain"},
+    {"alone_ms", AORTA_ROW_NUMBER, AT(of.alone_ms), .help = "the gain without any other fix"},
+    {"cost_ms", AORTA_ROW_NUMBER, AT(of.cost_ms), .help = "its time of a step"},
+    {"share", AORTA_ROW_NUMBER, AT(of.share), .help = "cost as a share of the step"},
+    {"rank", AORTA_ROW_INT32, AT(of.rank), .help = "that it is about"},
+    {0}};
+#undef AT
+
+static bool knows_gain(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
+    return verdict->replay.known && !aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_UNKNOWN);
+}
+
+static enum aorta_line fill_finding(const void *of, size_t index, void *values) {
+    const struct aorta_verdict *verdict = of;
+    struct finding_values *line = values;
+    if (index >= verdict->finding_count) return AORTA_LINE_END;
+    line->of = verdict->findings[index];
+    line->cause = aorta_cause_name(line->of.cause);
+    if (aorta_cause_has_kind(line->of.cause)) line->collective = aorta_collective_name(line->of.collective);
+    if (line->of.rank < 0) line->of.rank = INT_MIN; /* of no rank */
+    if (!knows_gain(verdict, &line->of))
+        line->of.gain_ms = line->of.gain_range_ms[0] = line->of.gain_range_ms[1] = line->of.alone_ms = NAN;
+    return AORTA_LINE;
+}
+
+const struct aorta_result_table aorta_verdict_table = {"verdict", "Verdict", .rows = finding_rows,
+                                                       .size = sizeof(struct finding_values), .fill = fill_finding};
+
+/* ---- as JSON ---- */
 
 static void put_string(struct aorta_json *json, const char *key, const char *value) {
     if (value) aorta_json_key_string(json, key, value);
@@ -56,7 +100,7 @@ static void write_finding(const struct aorta_verdict *verdict, const struct aort
     if (aorta_cause_has_kind(finding->cause))
         aorta_json_key_string(json, "collective", aorta_collective_name(finding->collective));
     if (verdict->replay.known || verdict->replay.reason) {
-        const bool known = verdict->replay.known && !aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_UNKNOWN);
+        const bool known = knows_gain(verdict, finding);
         aorta_json_key_double(json, "gain_ms", known ? finding->gain_ms : NAN);
         aorta_json_key_double(json, "gain_share", known ? finding->gain_share : NAN);
         aorta_json_key_range(json, "gain_range_ms", known ? finding->gain_range_ms[0] : NAN,

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/result_table.h"
 #include "verdict/verdict.h"
 
 /* ---- the parts (verdict_view.c) ---- */
@@ -49,6 +50,7 @@ struct aorta_verdict_view {
 void aorta_verdict_view_make(const struct aorta_verdict *verdict, const struct aorta_view_options *options,
                              struct aorta_verdict_view *view);
 
+int aorta_model_length(const char *device); /* of "NVIDIA H100" in "NVIDIA H100 80GB HBM3" */
 /* The headline alone. */
 void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_text *out);
 
@@ -69,6 +71,8 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_
 /* The verdict as GitHub's Markdown, for pull requests: rows and causes are tables. */
 void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_text *out);
 
+/* Each finding of a verdict, which is what its functions are of. */
+extern const struct aorta_result_table aorta_verdict_table;
 /* Key and value of "verdict": [{cause, collective?, gain_ms, gain_share, gain_range_ms, alone_ms, cost_ms, share, rank,
  * facts, shares_with, evidence, advice, ...}], at most eight rows and a sum of those beyond ("verdict_folded"); of
  * "verdict_view": the parts of the view, for pages and other programs; of "replay" and "floor_ms". */

@@ -179,8 +179,7 @@ static void add_overlap(struct build *build) {
     add_row(build, "overlap", &text);
 }
 
-/* "NVIDIA H100" of "NVIDIA H100 80GB HBM3". */
-static int model_length(const char *name) {
+int aorta_model_length(const char *name) {
     for (const char *at = strchr(name, ' '); at; at = strchr(at + 1, ' ')) {
         const size_t digits = strspn(at + 1, "0123456789");
         if (digits && strncmp(at + 1 + digits, "GB", 2) == 0) return (int)(at - name);
@@ -201,7 +200,7 @@ static void add_basis(struct build *build) {
                           aorta_counted((long long)verdict->rank_count, "rank").text);
     if (verdict->warmup && !verdict->whole) aorta_text_printf(&text, " after %zu of warm-up", verdict->warmup);
     if (verdict->unled) aorta_text_puts(&text, ", without the first, whose start is not recorded");
-    if (name) aorta_text_printf(&text, ", %.*s", model_length(name), name);
+    if (name) aorta_text_printf(&text, ", %.*s", aorta_model_length(name), name);
     if (verdict->outside > HALF) aorta_text_puts(&text, "; --whole analyzes all work");
     if (verdict->simulated) aorta_text_puts(&text, "; simulated: collectives are copies on one rank");
     add_row(build, "basis", &text);

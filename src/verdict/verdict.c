@@ -60,7 +60,7 @@ static aorta_status collect_items(const struct aorta_trace_analysis *analysis, s
         for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
             if (aorta_trace_window_counts(analysis, &analysis->ranks[i].windows[j]))
                 work->items[work->count++].iteration = aorta_iteration_of(analysis, i, j);
-    if (!work->count) return AORTA_ERROR(AORTA_USAGE, "no iteration is left to analyse: none holds any work");
+    if (!work->count) return AORTA_ERROR(AORTA_USAGE, "no iteration is left to analyze: none holds any work");
     qsort(work->items, work->count, sizeof *work->items, iteration_order);
     for (size_t i = 0; i < work->count; i++) {
         const int rank = work->items[i].iteration.rank;

@@ -59,7 +59,7 @@ static const struct {
     size_t lines;     /* and what it holds */
 } commands[] = {
     {"trace analyze " TWO_RANKS, 22, "roofline_classes.csv", 10},
-    {"trace analyze " TWO_RANKS, 22, "verdict.csv", 7},
+    {"trace analyze " TWO_RANKS, 22, "verdict.csv", 9},
     {"trace compare " WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", 7, "timeline.csv", 14},
     {"whatif " TWO_RANKS " --ranks 2,8", 1, "steps.csv", 3},
     {"hwq run " TINY "--streams 2", 2, "results.csv", 1},

@@ -17,7 +17,7 @@ others=$(nm -D --defined-only "$folder/lib/libaorta.so" | awk '{ print $3 }' | g
 readelf -d "$folder/lib/libaorta.so" | grep -q 'SONAME.*\[libaorta.so.0\]' || fail "no SONAME"
 
 flags=$(PKG_CONFIG_PATH=$folder/lib/pkgconfig pkg-config --cflags --libs aorta)
-for example in analyse overlap; do
+for example in analyze overlap; do
     # shellcheck disable=SC2086 # words of the compiler
     cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror "examples/$example.c" $flags -pthread -o "$folder/$example"
 done
@@ -27,13 +27,13 @@ if command -v c++ >/dev/null; then c++ -std=c++11 -Wall -Werror "$folder/use.cpp
 
 export LD_LIBRARY_PATH=$folder/lib
 data=tests/trace/data/whole
-"$folder/analyse" $data/fsdp2_rank0.json.gz $data/fsdp2_rank1.json.gz >"$folder/out"
+"$folder/analyze" $data/fsdp2_rank0.json.gz $data/fsdp2_rank1.json.gz >"$folder/out"
 grep -q '^Verdict: ' "$folder/out" || fail "no verdict: $(cat "$folder/out")"
 grep -q '^2 ranks, ' "$folder/out" || fail "no step: $(cat "$folder/out")"
 grep -q '^rank,' "$folder/out" || fail "no table: $(cat "$folder/out")"
 "$build/aorta" trace analyze -q $data/fsdp2_rank0.json.gz $data/fsdp2_rank1.json.gz >"$folder/ours"
 head -n "$(wc -l <"$folder/ours")" "$folder/out" | cmp -s - "$folder/ours" || fail "another verdict than the program's"
-if "$folder/analyse" /nowhere 2>"$folder/out"; then fail "a missing file is no failure"; fi
+if "$folder/analyze" /nowhere 2>"$folder/out"; then fail "a missing file is no failure"; fi
 grep -q '/nowhere' "$folder/out" || fail "the file is not named: $(cat "$folder/out")"
 "$folder/overlap" | tee "$folder/out"
 grep -q 'of communication hidden' "$folder/out" || fail "no overlap"

@@ -416,7 +416,7 @@ static void missing_steps_are_said(void **state) {
     check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
     fclose(stream);
     assert_non_null(strstr(words, "rank 1 lacks 2 steps after step 1\n"));
-    assert_non_null(strstr(words, "rank 1 has 3 iterations, 0 to 4, rank 0 6, 0 to 5: "));
+    assert_non_null(strstr(words, "rank 1 has 3 iterations (0 to 4), rank 0 6 (0 to 5): "));
     assert_null(strstr(words, "rank 0 lacks"));
     struct aorta_run_coverage found = aorta_run_coverage(&run, 1);
     assert_int_equal(found.count, 3);

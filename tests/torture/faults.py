@@ -326,7 +326,7 @@ def trace_run(bench):
         raise Wrong("the lock is left")
     if not hit or not code and number != signal.SIGSTOP and ours:
         return "too late: ran to its end"
-    return ("stopped for a while" if number == signal.SIGSTOP else "killed or ended") + ": what was recorded is analysed"
+    return ("stopped for a while" if number == signal.SIGSTOP else "killed or ended") + ": what was recorded is analyzed"
 
 
 def make_hosts(name):

@@ -1,6 +1,6 @@
 /* Prints the verdict on recordings, their causes and the busiest kernels.
  *
- *     cc analyse.c $(pkg-config --cflags --libs aorta) -o analyse && ./analyse traces/ */
+ *     cc analyze.c $(pkg-config --cflags --libs aorta) -o analyze && ./analyze traces/ */
 #include <aorta/aorta.h>
 
 #include <stdio.h>
