@@ -76,11 +76,21 @@ static bool lacks_kernels(const struct leaf *leaf) {
     return leaf->kind == LEAF_CONVOLUTION && !leaf->gradient && x && x->rank == 5 && x->size[1] <= FEW;
 }
 
+/* A short product with blocks for a quarter of the device or less: one block's time, in any arithmetic. */
+static bool is_narrow(const struct remedy_model *model, const struct leaf *leaf) {
+    static const double SHORT_NS = 10e3;
+    const int32_t multiprocessors = aorta_trace_multiprocessors(model->trace, model->rank->device);
+    const uint16_t blocks = model->trace->work[leaf->first_work].blocks;
+    return leaf->kind == LEAF_PRODUCT && leaf->kernels == 1 && leaf->ns < SHORT_NS && blocks &&
+           4 * blocks <= multiprocessors;
+}
+
 /* Claims what a product takes in another type; false: it is none, or too small. */
 static bool claim_product(struct remedy_model *model, size_t number, enum leaf_math math, double casts_ns) {
     const struct leaf *leaf = &model->leaves[number];
     if (!aorta_leaf_multiplies(leaf) || !(leaf->ns > 0)) return false;
     if (isnan(leaf->flops)) {
+        if (is_narrow(model, leaf)) return false;
         model->rough = true;
         aorta_remedy_claim(model, number, aorta_remedy_product_by_name_ns(leaf, math), 0);
         model->rough = false;
@@ -501,12 +511,37 @@ static size_t add_backward(struct remedy_model *model, int64_t from, int64_t to,
     return count;
 }
 
+enum { FEWEST_REPEATS = 8 };
+
+/* A program that only launches such a product again and again, as for many small matrices. */
+static void batch_launches(struct remedy_model *model) {
+    const struct aorta_trace_work *work = model->trace->work;
+    const double multiprocessors = aorta_trace_multiprocessors(model->trace, model->rank->device);
+    for (size_t i = 0, end; i < model->leaf_count; i = end) {
+        const struct leaf *first = &model->leaves[i];
+        double ns = 0;
+        for (end = i; end < model->leaf_count; end++) {
+            const struct leaf *leaf = &model->leaves[end];
+            if (!is_narrow(model, leaf) || !aorta_leaf_follows(model, end, i) || leaf->kernel != first->kernel ||
+                work[leaf->first_work].blocks != work[first->first_work].blocks)
+                break;
+            model->order[end - i] = end;
+            ns += leaf->ns;
+        }
+        const size_t count = end - i;
+        end += !count;
+        if (count < FEWEST_REPEATS) continue;
+        const double waves = ceil((double)count * work[first->first_work].blocks / multiprocessors);
+        aorta_remedy_claim_together(model, model->order, count, ns / (double)count * waves, 1);
+    }
+}
+
 void aorta_remedy_batching(struct remedy_model *model) {
-    enum { FEWEST = 8 };
+    if (!model->operations && aorta_remedy_unsized(model)) batch_launches(model);
     for (size_t i = 0; i < model->leaf_count; i++) {
         if (!(model->leaves[i].op & AORTA_OP_STACKS)) continue;
         const struct loop loop = loop_before(model, i);
-        if (loop.repeats < FEWEST) continue;
+        if (loop.repeats < FEWEST_REPEATS) continue;
         size_t count = 0;
         int64_t from = INT64_MAX, to = -1;
         for (size_t j = loop.first; j < i; j++) {

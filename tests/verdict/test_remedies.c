@@ -19,6 +19,7 @@ static const char H100[] = "\"name\": \"NVIDIA H100 80GB HBM3\", \"totalGlobalMe
 static const char MI300X[] = "\"name\": \"AMD Instinct MI300X\", \"totalGlobalMem\": 206141652992, "
                              "\"computeMajor\": 9, \"computeMinor\": 4, \"numSms\": 304";
 static const char *launched_by = "cudaLaunchKernel", *device = H100;
+static int blocks = 64; /* of each kernel */
 
 struct made {
     struct aorta_text text;
@@ -57,9 +58,9 @@ static void launch(struct made *made, const struct op *op) {
     event(made, "cuda_runtime", launched_by, 1 + op->thread, made->host_us + 2, made->host_us + 4, args);
     if (made->device_us < made->host_us + 5) made->device_us = made->host_us + 5;
     snprintf(args, sizeof args,
-             "\"device\": 0, \"context\": 1, \"stream\": %d, \"correlation\": %d, \"grid\": [64, 1, 1], \"block\": "
+             "\"device\": 0, \"context\": 1, \"stream\": %d, \"correlation\": %d, \"grid\": [%d, 1, 1], \"block\": "
              "[128, 1, 1]",
-             made->stream, made->correlation);
+             made->stream, made->correlation, blocks);
     event(made, "kernel", op->kernel, made->stream, made->device_us, made->device_us + op->us, args);
     made->device_us += op->us + 1;
 }
@@ -1061,6 +1062,24 @@ static void times_suffice_on_devices_without_rates(void **state) {
     }
 }
 
+/* A program in C multiplies 16 small matrices, a call each: 5 us on 4 of 132 multiprocessors. Together they take as
+ * long as one, and no other type makes one shorter. */
+static void small_products_of_one_size_are_batched(void **state) {
+    (void)state;
+    struct op products[16];
+    for (size_t i = 0; i < COUNT(products); i++)
+        products[i] = (struct op)KERNEL("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize32x32x8", 5, 0);
+    for (blocks = 4; blocks <= 64; blocks += 60) {
+        struct found found = find(products, COUNT(products), 7, WITHOUT_OPERATIONS);
+        const double batched_us = found.remedies.rows[AORTA_REMEDY_BATCHING].alone_ns / 1e3,
+                     typed_us = found.remedies.rows[AORTA_REMEDY_TF32].alone_ns / 1e3;
+        assert_true(blocks == 4 ? fabs(batched_us - 75) < 0.1 : batched_us <= 0);
+        assert_true(blocks == 4 ? typed_us <= 0 : typed_us > 40);
+        end(&found);
+    }
+    blocks = 64;
+}
+
 /* torch.compile calls some operations by choice. Graphs that are only run again (aot_eager) have no generated kernels.
  */
 static void operations_of_compiled_graphs_are_chosen(void **state) {
@@ -1302,6 +1321,7 @@ int main(void) {
         cmocka_unit_test(norms_of_inference_read_once),
         cmocka_unit_test(names_and_times_say_some),
         cmocka_unit_test(times_suffice_on_devices_without_rates),
+        cmocka_unit_test(small_products_of_one_size_are_batched),
         cmocka_unit_test(operations_of_compiled_graphs_are_chosen),
         cmocka_unit_test(depthwise_convolutions_stay_as_they_are),
         cmocka_unit_test(casts_of_training_and_norms_and_other_copies_stay),
