@@ -10,7 +10,7 @@
 
 #include "verdict/verdict.h"
 
-enum { AORTA_TEMPLATES = 10 };
+enum { AORTA_TEMPLATES = 12 };
 
 struct aorta_fill;
 struct aorta_trace_analysis;

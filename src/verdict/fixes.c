@@ -473,6 +473,37 @@ static void add_small_copies(struct gains *gains) {
                       fmin(gain_ms, gains->found.gain_ns[AORTA_WITHOUT_HOST_LAUNCH] / 1e6));
 }
 
+/* CUPTI's number of the default stream, which waits for all other streams, as they do for it; HIP's. */
+static bool is_default_stream(int64_t id) {
+    return id == 7 || id == 0;
+}
+
+/* Whether streams take turns and work of the default stream comes between them, with which they cannot run at once. */
+static bool take_turns(const struct gains *gains, const struct aorta_trace_rank *rank) {
+    enum { FEWEST = 8 };
+    uint32_t stream = AORTA_TRACE_NONE;
+    int64_t end_ns = INT64_MIN;
+    size_t turns = 0;
+    bool separated = false;
+    for (size_t i = 0; i < rank->window_count; i++) {
+        const struct aorta_trace_window *window = &rank->windows[i];
+        for (size_t j = 0; aorta_trace_window_counts(gains->analysis, window) && j < window->profile.range_count; j++) {
+            const struct aorta_trace_work *work = &rank->work[window->work[j]];
+            if (work->start_ns < end_ns) return false;
+            end_ns = work->end_ns;
+            if (is_default_stream(rank->trace->streams[work->stream].id)) {
+                separated = true;
+                continue;
+            }
+            if (!separated && stream != AORTA_TRACE_NONE && work->stream != stream) return false;
+            turns += separated && work->stream != stream;
+            stream = work->stream;
+            separated = false;
+        }
+    }
+    return turns >= FEWEST;
+}
+
 /* The step without loading or compiling kernels, which is once. */
 static double later_ms(const struct gains *gains) {
     const struct aorta_finding *stall = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
@@ -498,6 +529,7 @@ static void add_few_blocks(struct gains *gains) {
         aorta_facts_set(&finding->facts, AORTA_FACT_BLOCK_THREADS, narrow.longest->threads);
     else
         aorta_facts_set(&finding->facts, AORTA_FACT_BLOCKS, narrow.longest->blocks);
+    if (take_turns(gains, narrow.rank)) aorta_facts_flag(&finding->facts, AORTA_FACT_TAKE_TURNS);
     aorta_facts_set_named(&finding->facts, AORTA_FACT_LEAST_BLOCKS,
                           (double)(narrow.longest->end_ns - narrow.longest->start_ns) / 1e6,
                           aorta_trace_text(narrow.rank->trace, narrow.longest->name));
@@ -519,6 +551,24 @@ static void add_keeping(struct gains *gains) {
     aorta_gains_share(largest, other->cause, shared_ms);
     aorta_facts_set(&copy->facts, AORTA_FACT_COPIES_RETURN, gain_ms);
     aorta_facts_remove(&copy->facts, AORTA_FACT_COPIES_OUT);
+}
+
+/* Where several ranks have no collectives on the device, and the host works on a copy in each, it may exchange data
+ * with them, as by MPI. Compute can hide that; it does not end. */
+static void add_exchange(struct gains *gains) {
+    struct aorta_verdict *verdict = gains->verdict;
+    struct aorta_finding *pause = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_PAUSE);
+    if (!(verdict->program & AORTA_PROGRAM_NATIVE) || gains->analysis->rank_count < 2 || verdict->comm_ms > 0) return;
+    if (!pause || verdict->whole ||
+        !(aorta_facts_has(&pause->facts, AORTA_FACT_PAUSE_RESULT) ||
+          aorta_facts_has(&pause->facts, AORTA_FACT_PAUSE_OFFLOAD)))
+        return;
+    const double hidden_ms = fmin(pause->alone_ms, verdict->compute_ms), stays_ms = pause->alone_ms - hidden_ms;
+    aorta_facts_remove(&pause->facts, AORTA_FACT_PAUSE_RESULT);
+    aorta_facts_remove(&pause->facts, AORTA_FACT_PAUSE_OFFLOAD);
+    aorta_facts_flag(&pause->facts, AORTA_FACT_PAUSE_EXCHANGE);
+    aorta_gains_replace(gains, pause, hidden_ms);
+    verdict->replay.floor_ms = fmin(verdict->replay.floor_ms + stays_ms, aorta_gains_step_ms(gains));
 }
 
 /* Copies that dwarf the kernels cannot be hidden, and no data comes back that could stay: they can only be faster. */
@@ -585,6 +635,7 @@ void aorta_gains_add_fixes(struct gains *gains) {
     add_broadcasting_once(gains);
     add_small_copies(gains);
     add_few_blocks(gains);
+    add_exchange(gains);
     add_keeping(gains);
     add_pinning(gains);
     add_faults(gains);

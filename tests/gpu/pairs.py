@@ -11,7 +11,8 @@ the times. Programs import in groups and then wait for their turn, so that nothi
 --parallel times pairs of one GPU two at a time, one on each GPU.
 
 A gain is right within 30% of the true one; "range" marks a printed range that has the true gain but not its middle within 30%.
-Where nothing marks the program's step and the verdict's is a part of it (a third or less), shares of the step are compared.
+Where nothing marks the program's step and the verdict's is a part of it (a third or less), shares of the step are compared, and
+so they are of CUDA programs, whose steps nothing marks.
 Pairs whose true gain is below 3% of the step are not counted. OUT ($OUT, else /tmp/aorta-pairs) gets pairs.jsonl (a line per
 recording, written at once), pairs.txt, pairs.json, and recordings of at most 8 MB each in pairs-1.tar.xz …, which --check reads.
 Pairs for which the budget has no time are named. The exit status is 0.
@@ -209,7 +210,7 @@ NINTH = [
     pair("contrast", 2, "contrast.py", "", "once", "exposed_collective slow_collective host_launch", how=BOTH),
 ]
 TENTH = [
-    pair("frames", 1, "frames.cu", "", "own", "serialized_streams"),
+    pair("frames", 1, "frames.cu", "", "own", "few_blocks", advice="default stream"),
     pair("jacobi", 1, "jacobi.cu", "", "seldom", "host_sync"),
     pair("chunks", 1, "chunks.cu", "", "streams", "copy"),
     pair("scratch", 1, "scratch.cu", "", "given", "allocation"),
@@ -223,7 +224,7 @@ TENTH = [
     pair("results", 1, "results.cu", "", "during", "copy"),
     pair("arrays", 1, "arrays.py", "", "device", "copy"),
     pair("waves", 1, "waves.py", "", "fused", "fusion"),
-    pair("halo", 2, "halo.cu", "", "during", "exposed_collective host_collective copy host_pause host_sync"),
+    pair("halo", 2, "halo.cu", "", "during", "host_pause host_collective", advice="MPI"),
     pair("gradients", 1, "gradients.cu", "", "own", "exposed_collective serialized_streams", gpus=2),
     pair("compress", 2, "compress.py", "", "hook", "exposed_collective precision slow_collective", advice="bf16|half", how=BOTH),
 ]
@@ -288,7 +289,7 @@ def evaluate(one, analysis, worse_ms, better_ms):
         predicted = gain_of_more(row, one.more) if one.more and "cost_ms" in row else figures_of(block)
     true, replay = worse_ms - better_ms, analysis["replay"] or {}
     step = replay.get("unrecorded_ms") or replay.get("measured_ms")
-    if predicted and step and worse_ms >= PARTS * step:
+    if predicted and step and (worse_ms >= PARTS * step or one.script.endswith(".cu")):
         predicted = [gain * worse_ms / step for gain in predicted]
     middle = statistics.mean(predicted) if predicted else None
     near = "no"

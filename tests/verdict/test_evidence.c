@@ -1165,6 +1165,33 @@ static void kernels_of_few_threads_leave_the_device_idle(void **state) {
     }
 }
 
+/* Kernels of 30 blocks on two streams. A kernel on the default stream (7) follows each, so that they take turns:
+ *
+ *     stream 8    [ 1 ms ]                               or its count runs on the kernel's stream, and the other stream
+ *     stream 9                  [ 1 ms ]                 has other reasons to wait
+ *     stream 7             [count]         [count] */
+static void launch_in_turns(struct sample_kineto *sample, double *at_us, const void *of) {
+    for (int i = 0; i < 6; i++, *at_us += 1100) {
+        const int stream = 8 + i % 2;
+        launch_blocks(sample, "blur", stream, 30, *at_us, 1000);
+        launch_blocks(sample, "count", *(const bool *)of ? 7 : stream, 1, *at_us + 1001, 10);
+    }
+}
+
+static void the_default_stream_makes_streams_take_turns(void **state) {
+    (void)state;
+    for (int turns = 0; turns < 2; turns++) {
+        const bool default_stream = turns;
+        struct run run;
+        struct aorta_verdict verdict;
+        make_steps(1, launch_in_turns, &default_stream, &run, &verdict);
+        const struct aorta_finding *few = said_finding(&verdict, AORTA_CAUSE_FEW_BLOCKS);
+        assert_int_equal(said_has(few, AORTA_FACT_TAKE_TURNS), turns);
+        said_expect(said_advice(few), turns ? "launch nothing on the default stream" : "several blocks");
+        end_steps(&run, &verdict);
+    }
+}
+
 /* Loading a kernel takes 80 of 100 ms: a kernel of one block that takes 3 ms is much of what remains. In us:
  *
  *     host    [a][ launch of `second` 80000 ][c]
@@ -1276,6 +1303,7 @@ int main(void) {
         cmocka_unit_test(a_stall_is_no_longer_than_the_recording),
         cmocka_unit_test(kernels_of_few_threads_leave_the_device_idle),
         cmocka_unit_test(few_blocks_are_much_of_what_loading_leaves),
+        cmocka_unit_test(the_default_stream_makes_streams_take_turns),
         cmocka_unit_test(kernels_that_fill_the_device_run_one_by_one),
         cmocka_unit_test(a_merged_file_is_one_file),
     };

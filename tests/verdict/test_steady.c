@@ -510,23 +510,27 @@ static void a_pause_after_a_blocking_copy_computes_with_it(void **state) {
     end(&run);
 }
 
-/* A step: 3 ms of kernels, 8 MB copied to the host in 4 ms, 5 ms of the host's work, 8 MB copied back in 2 ms. On the
- * device the step takes 3 ms. */
+/* A step: 3 ms of kernels, 8 MB copied to the host in 4 ms, 5 ms of the host's work, 8 MB copied back in 2 ms. */
+static void copy_there_and_back(struct sample_kineto *sample) {
+    for (int step = 0; step < 8; step++) {
+        const double at_us = 1000 + 14200 * step;
+        for (int i = 0; i < KERNELS; i++)
+            sample_kineto_kernel(sample, step_kernels[i], 7, at_us + 5 * i, at_us + 40 + 505 * i, 500, "");
+        add_copy(sample, to_host, 2000 + step, at_us + 60, at_us + 3090, 4000, 8000000);
+        sample_kineto_event(sample, "cuda_runtime", "cudaStreamSynchronize", 1, at_us + 70, 7030, "");
+        add_copy(sample, to_device, 3000 + step, at_us + 12100, at_us + 12120, 2000, 8000000);
+        sample_kineto_event(sample, "cuda_runtime", "cudaStreamSynchronize", 1, at_us + 12110, 2015, "");
+    }
+}
+
+/* On the device the step takes 3 ms. */
 static void what_is_copied_to_the_host_and_back_stays_on_the_device(void **state) {
     (void)state;
     struct run run = {0};
     struct sample_kineto sample;
     sample_kineto_begin(&sample, 0, 1);
     sample_kineto_event(&sample, "cpu_op", "aten::to", 1, 10, 1, ""); /* a program of PyTorch */
-    for (int step = 0; step < 8; step++) {
-        const double at_us = 1000 + 14200 * step;
-        for (int i = 0; i < KERNELS; i++)
-            sample_kineto_kernel(&sample, step_kernels[i], 7, at_us + 5 * i, at_us + 40 + 505 * i, 500, "");
-        add_copy(&sample, to_host, 2000 + step, at_us + 60, at_us + 3090, 4000, 8000000);
-        sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, at_us + 70, 7030, "");
-        add_copy(&sample, to_device, 3000 + step, at_us + 12100, at_us + 12120, 2000, 8000000);
-        sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, at_us + 12110, 2015, "");
-    }
+    copy_there_and_back(&sample);
     sample_kineto_open(&sample, &run.list);
     analyze(&run, NULL);
     const struct aorta_finding *copy = finding_of(&run, AORTA_CAUSE_COPY);
@@ -534,6 +538,26 @@ static void what_is_copied_to_the_host_and_back_stays_on_the_device(void **state
     said_near(said_value(copy, AORTA_FACT_COPIES_RETURN), 11, 0.4);
     said_expect(said_advice(copy), "keep on the device");
     assert_int_equal(copy->shares[0].cause, AORTA_CAUSE_HOST_PAUSE);
+    end(&run);
+}
+
+/* Two ranks of a program in C have no collectives: they may exchange the 8 MB. The 3 ms of kernels can hide as much of
+ * the host's 5 ms, and the other 2 ms stay. */
+static void ranks_may_exchange_what_they_copy(void **state) {
+    (void)state;
+    struct run run = {0};
+    for (int rank = 0; rank < 2; rank++) {
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, rank, 2);
+        copy_there_and_back(&sample);
+        sample_kineto_open(&sample, &run.list);
+    }
+    analyze(&run, NULL);
+    const struct aorta_finding *pause = finding_of(&run, AORTA_CAUSE_HOST_PAUSE);
+    said_near(aorta_finding_shown_ms(pause), 3, 0.1);
+    said_expect(said_evidence(&run.verdict, pause), "ranks may exchange data there");
+    said_expect(said_advice(pause), "MPI_Isend");
+    assert_true(run.verdict.replay.floor_ms > 2);
     end(&run);
 }
 
@@ -1113,6 +1137,7 @@ int main(void) {
         cmocka_unit_test(a_pause_after_a_copy_computes_with_it),
         cmocka_unit_test(a_pause_after_a_blocking_copy_computes_with_it),
         cmocka_unit_test(what_is_copied_to_the_host_and_back_stays_on_the_device),
+        cmocka_unit_test(ranks_may_exchange_what_they_copy),
         cmocka_unit_test(launches_share_with_the_wait_for_input),
         cmocka_unit_test(a_pause_before_the_batch_is_copied_is_of_the_input),
         cmocka_unit_test(a_pause_before_each_batch_is_of_the_input),
