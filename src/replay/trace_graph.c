@@ -91,6 +91,18 @@ static enum aorta_replay_call_kind kind_of_call(const struct aorta_trace *trace,
     }
 }
 
+size_t aorta_trace_cache_emptied(const struct aorta_trace *trace, size_t call) {
+    enum { FREES = 3, REACH = 64 };
+    size_t first = 0, frees = 0;
+    if (kind_of_call(trace, &trace->calls[call]) != AORTA_REPLAY_MEMORY) return 0;
+    for (size_t i = call + 1; i < trace->call_count && i <= call + REACH && frees < FREES; i++) {
+        if (trace->calls[i].thread != trace->calls[call].thread) continue;
+        if (kind_of_call(trace, &trace->calls[i]) != AORTA_REPLAY_FREE) return 0;
+        if (!frees++) first = i;
+    }
+    return frees == FREES ? first : 0;
+}
+
 /* When the host began with the measured steps that are replayed, and with what follows; of other traces all. */
 static void bound_calls(const struct build *build, const struct aorta_trace *trace, int64_t *from_ns, int64_t *to_ns) {
     *from_ns = INT64_MIN;
@@ -171,12 +183,14 @@ static void add_calls(struct build *build, size_t rank) {
             mark_ns = INT64_MIN;
         }
         rows[i] = count;
-        calls[count++] = (struct aorta_replay_call){.start_ns = call->start_ns - shift_ns,
-                                                    .end_ns = call->end_ns - shift_ns,
-                                                    .row = (uint32_t)i,
-                                                    .thread = call->thread,
-                                                    .name = name_of(build, rank, call->name),
-                                                    .kind = (uint8_t)kind_of_call(trace, call)};
+        const size_t freed = aorta_trace_cache_emptied(trace, i); /* until then it waits, as a free does */
+        calls[count++] =
+            (struct aorta_replay_call){.start_ns = call->start_ns - shift_ns,
+                                       .end_ns = (freed ? trace->calls[freed].start_ns : call->end_ns) - shift_ns,
+                                       .row = (uint32_t)i,
+                                       .thread = call->thread,
+                                       .name = name_of(build, rank, call->name),
+                                       .kind = (uint8_t)(freed ? AORTA_REPLAY_FREE : kind_of_call(trace, call))};
     }
     mark_reads(trace, calls, count, &build->memory);
     build->call_rows[rank] = rows;

@@ -31,6 +31,10 @@ static inline int64_t aorta_trace_graph_shift(const struct aorta_trace_graph *bu
 const struct aorta_trace_call *aorta_trace_graph_call(const struct aorta_trace_graph *built, uint32_t point);
 const struct aorta_trace_work *aorta_trace_graph_work(const struct aorta_trace_graph *built, uint32_t point);
 
+/* Where a call of the trace allocates and its thread then frees several times, as a caching allocator that finds no
+ * memory does: the first of these calls. First it waits for events, which not all tracers record. 0: it does not. */
+size_t aorta_trace_cache_emptied(const struct aorta_trace *trace, size_t call);
+
 /* The first rank of the rank's trace, and whether the rank is the only one. */
 size_t aorta_first_of_trace(const struct aorta_trace_analysis *analysis, size_t rank);
 bool aorta_is_only_of_trace(const struct aorta_trace_analysis *analysis, size_t rank);

@@ -189,6 +189,10 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_COLLECTIVE, ANY, .text = "backend \"nccl\" instead of gloo, one device per rank",
      .also = "or fewer bytes with gloo: bf16_compress_hook, no_sync() during gradient accumulation"},
     {AORTA_CAUSE_ALLOCATION, OURS | SPARSE, .text = "allocate once, before the steps"},
+    {AORTA_CAUSE_ALLOCATION, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_CACHE_EMPTIED},
+     .text = "less memory: a smaller batch, checkpointing, no other process on the GPU (see num_alloc_retries in "
+             "torch.cuda.memory_stats())",
+     .also = "or less fragmentation: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"},
     {AORTA_CAUSE_ALLOCATION, NATIVE, .when = {AORTA_FACT_NO_STEPS},
      .text = "allocate once, before the work, or from a pool (cudaMallocAsync)",
      .also = "the first allocation starts the driver: record later work"},

@@ -270,6 +270,20 @@ static bool is_within_one_call(const struct gains *gains, const struct aorta_ori
     return call && origin->from != AORTA_GRAPH_NONE && call == aorta_trace_graph_call(gains->built, origin->from);
 }
 
+/* Whether a caching allocator that finds no memory empties its cache in the steps of a rank. */
+static bool empties_cache(const struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        for (size_t j = 0; j < rank->trace->call_count; j++)
+            for (size_t k = 0; k < rank->window_count && aorta_trace_cache_emptied(rank->trace, j); k++)
+                if (aorta_trace_window_counts(analysis, &rank->windows[k]) &&
+                    rank->trace->calls[j].start_ns >= rank->windows[k].start_ns &&
+                    rank->trace->calls[j].start_ns < rank->windows[k].end_ns)
+                    return true;
+    }
+    return false;
+}
+
 /* Whether the call launches the first work of that name. */
 static bool launches_first(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
     const struct aorta_trace_work *launched = launched_by(trace, call);
@@ -437,6 +451,7 @@ void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *fin
     case AORTA_CAUSE_ALLOCATION:
         (void)aorta_facts_set(&finding->facts, AORTA_FACT_ALLOCATING, calls_ms);
         (void)aorta_facts_set_named(&finding->facts, AORTA_FACT_ALLOCATION, largest_ms, where);
+        if (empties_cache(gains->analysis)) aorta_facts_flag(&finding->facts, AORTA_FACT_CACHE_EMPTIED);
         finding->gain_range_ms[1] = fmin(finding->gain_range_ms[1], fmax(finding->gain_ms, calls_ms));
         break;
     case AORTA_CAUSE_STRAGGLER:
