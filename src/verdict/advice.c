@@ -193,6 +193,9 @@ static const struct aorta_advice_row rows[] = {
      .text = "less memory: a smaller batch, checkpointing, no other process on the GPU (see num_alloc_retries in "
              "torch.cuda.memory_stats())",
      .also = "or less fragmentation: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"},
+    {AORTA_CAUSE_ALLOCATION, NATIVE, .when = {AORTA_FACT_LIBRARY_STARTS},
+     .text = "create handles of libraries once, at the start of the program (cublasCreate, cusolverDnCreate)",
+     .also = "record the work that follows"},
     {AORTA_CAUSE_ALLOCATION, NATIVE, .when = {AORTA_FACT_NO_STEPS},
      .text = "allocate once, before the work, or from a pool (cudaMallocAsync)",
      .also = "the first allocation starts the driver: record later work"},

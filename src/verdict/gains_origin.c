@@ -270,6 +270,16 @@ static bool is_within_one_call(const struct gains *gains, const struct aorta_ori
     return call && origin->from != AORTA_GRAPH_NONE && call == aorta_trace_graph_call(gains->built, origin->from);
 }
 
+/* A long free before the first kernel is what cublasCreate and its like do. */
+static bool starts_library(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
+    static const int64_t LONG_NS = 50000000;
+    const struct aorta_trace_work *work = trace->work, *end = work + trace->work_count;
+    if (!call || call->end_ns - call->start_ns < LONG_NS || !strstr(aorta_trace_text(trace, call->name), "Free"))
+        return false;
+    while (work < end && work->kind != AORTA_TRACE_KERNEL) work++;
+    return work == end || work->start_ns >= call->end_ns;
+}
+
 /* Whether a caching allocator that finds no memory empties its cache in the steps of a rank. */
 static bool empties_cache(const struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++) {
@@ -451,6 +461,9 @@ void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *fin
     case AORTA_CAUSE_ALLOCATION:
         (void)aorta_facts_set(&finding->facts, AORTA_FACT_ALLOCATING, calls_ms);
         (void)aorta_facts_set_named(&finding->facts, AORTA_FACT_ALLOCATION, largest_ms, where);
+        if (starts_library(aorta_trace_graph_trace(gains->built, origin->point),
+                           aorta_trace_graph_call(gains->built, origin->point)))
+            aorta_facts_flag(&finding->facts, AORTA_FACT_LIBRARY_STARTS);
         if (empties_cache(gains->analysis)) aorta_facts_flag(&finding->facts, AORTA_FACT_CACHE_EMPTIED);
         finding->gain_range_ms[1] = fmin(finding->gain_range_ms[1], fmax(finding->gain_ms, calls_ms));
         break;

@@ -112,9 +112,31 @@ static void a_full_allocator_waits_and_empties_its_cache(void **state) {
     }
 }
 
+/* A free of 1 s between a copy and the first kernel, as in cublasCreate, or between two kernels. */
+static void a_long_free_before_the_first_kernel_starts_a_library(void **state) {
+    (void)state;
+    for (int kernels = 0; kernels < 2; kernels++) {
+        struct sample_kineto sample;
+        struct aorta_verdict verdict;
+        sample_kineto_begin(&sample, 0, 1);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, 0, 5, "\"correlation\":900");
+        sample_kineto_event(&sample, "gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 7, 6, 5,
+                            "\"device\":0,\"stream\":7,\"correlation\":900");
+        if (kernels) sample_kineto_kernel(&sample, "first", 7, 20, 30, 10, "");
+        sample_kineto_event(&sample, "cuda_runtime", "cudaFree", 1, 60, 1e6, "");
+        sample_kineto_kernel(&sample, "second", 7, 1000070, 1000080, 10, "");
+        verdict_of(&sample, &verdict);
+        const struct aorta_finding *allocation = said_finding(&verdict, AORTA_CAUSE_ALLOCATION);
+        assert_int_equal(said_has(allocation, AORTA_FACT_LIBRARY_STARTS), !kernels);
+        assert_int_equal(strstr(said_advice(allocation), "cublasCreate") != NULL, !kernels);
+        aorta_verdict_free(&verdict);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_a_free_lasts_after_its_wait_is_its_own),
                                        cmocka_unit_test(no_more_is_gained_than_calls_last),
-                                       cmocka_unit_test(a_full_allocator_waits_and_empties_its_cache)};
+                                       cmocka_unit_test(a_full_allocator_waits_and_empties_its_cache),
+                                       cmocka_unit_test(a_long_free_before_the_first_kernel_starts_a_library)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
