@@ -111,6 +111,8 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_SYNC, SPARSE, LARGER_BATCH, .text = "the host has to run ahead less"},
     {AORTA_CAUSE_HOST_SYNC, OURS, .key = "profiling.enabled", .value = "false", .unless = "profiling.enabled!=true",
      .text = "the host waits for the tracer at the end of each cycle"},
+    {AORTA_CAUSE_HOST_SYNC, OURS, .when = {AORTA_FACT_WAITS},
+     .text = "no waits within the step: training.inject and training.inject_allreduce_copies plant them"},
     {AORTA_CAUSE_HOST_SYNC, OURS, .key = "training.batch_size", .value = aorta_advice_larger,
      .text = "more work in a step, at whose end the host waits"},
     {AORTA_CAUSE_HOST_SYNC, OURS | SPARSE,

@@ -56,6 +56,13 @@ static void fill_host_launch(struct aorta_fill *fill) {
     set_where_idle(fill, &sums->late_before);
 }
 
+/* Our hosts wait once for a step, at its end. */
+static void fill_host_sync(struct aorta_fill *fill) {
+    static const double SEVERAL = 1.5;
+    const double waits = (double)fill->sums->waits / (double)fill->sums->rank_iterations;
+    if (waits > SEVERAL) set(fill, AORTA_FACT_WAITS, waits);
+}
+
 /* Launched in time and not started: in a graph that is the device's own time between two operations. */
 static void fill_launch_latency(struct aorta_fill *fill) {
     if (2 * per_step_ms(fill, fill->sums->graph_latency_ns) > fill->finding->cost_ms) flag(fill, AORTA_FACT_GRAPH_GAPS);

@@ -150,15 +150,16 @@ static int64_t late_within(const struct aorta_profile *profile, int64_t start_ns
 }
 
 static void tally_idle(const struct aorta_rank_step *item, struct aorta_evidence_sums *sums) {
-    const struct aorta_overlap *overlap = &item->iteration.profile->overlap;
+    const struct aorta_profile *profile = item->iteration.profile;
+    const struct aorta_overlap *overlap = &profile->overlap;
+    for (size_t i = 0; i < profile->host_count; i++) sums->waits += profile->host[i].kind == AORTA_HOST_SYNC;
     for (size_t i = 0; i < overlap->segment_count; i++) {
         const struct aorta_segment *segment = &overlap->segments[i];
         const struct aorta_range *next = segment->roles ? NULL : aorta_order_starting(item->order, segment->end_ns);
         if (!next) continue;
         const int64_t start_ns = segment->start_ns, end_ns = segment->end_ns;
         const int64_t launched_ns = next->enqueue_ns == INT64_MIN ? end_ns : clamp(next->enqueue_ns, start_ns, end_ns);
-        add_to_tally(&sums->late_before, next->info.function, -1,
-                     late_within(item->iteration.profile, start_ns, launched_ns));
+        add_to_tally(&sums->late_before, next->info.function, -1, late_within(profile, start_ns, launched_ns));
         add_to_tally(&sums->latency_before, next->info.function, -1, end_ns - launched_ns);
     }
 }

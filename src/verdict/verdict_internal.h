@@ -22,6 +22,7 @@ struct aorta_tally { /* zero-initialise; names are borrowed */
 
 struct aorta_evidence_sums {
     int64_t unknown_idle_ns;
+    int64_t waits;                                  /* of our own hosts, for the device */
     int64_t page_read_ns;                           /* idle between pages of managed memory that the host reads */
     int64_t graph_latency_ns;                       /* idle between operations of graphs */
     bool latency_recurs;                            /* half of its mean or more without the step that has most */

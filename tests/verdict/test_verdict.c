@@ -146,6 +146,29 @@ static void host_causes(void **state) {
     end(run, &verdict);
 }
 
+/* The host waits at the end of each step, or also twice within it. */
+static void waits_within_steps_are_counted(void **state) {
+    (void)state;
+    for (int within = 0; within <= 2; within += 2) {
+        struct run *run = new_run();
+        for (int step = 0; step < 3; step++) {
+            const int64_t t = step * 100 * MS;
+            struct sample *sample = begin(run, 0, step);
+            sample_compute(sample, t, t + 10 * MS, t);
+            sample_compute(sample, t + 20 * MS, t + 50 * MS, t + 19 * MS);
+            for (int i = 0; i < within; i++)
+                sample_host(sample, AORTA_HOST_SYNC, t + (12 + 2 * i) * MS, t + (13 + 2 * i) * MS);
+            sample_host(sample, AORTA_HOST_SYNC, t + 51 * MS, t + 52 * MS);
+            sample_done(sample, step ? t - 50 * MS : INT64_MIN);
+        }
+        struct aorta_verdict verdict = verdict_of(run, 1);
+        const struct aorta_finding *waits = said_finding(&verdict, AORTA_CAUSE_HOST_SYNC);
+        assert_int_equal(said_has(waits, AORTA_FACT_WAITS), within > 0);
+        if (within) expect_fact(&verdict, AORTA_CAUSE_HOST_SYNC, AORTA_FACT_WAITS, 3, "no waits within the step");
+        end(run, &verdict);
+    }
+}
+
 /* A graph's operations are launched as one: what is lost between them is not the host's, nor helped by a graph. */
 static void a_graph_has_no_late_launches(void **state) {
     (void)state;
@@ -644,6 +667,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(costs_add_up),
         cmocka_unit_test(host_causes),
+        cmocka_unit_test(waits_within_steps_are_counted),
         cmocka_unit_test(a_graph_has_no_late_launches),
         cmocka_unit_test(gaps_are_not_operations),
         cmocka_unit_test(straggler_device),
