@@ -373,18 +373,6 @@ static void add_own_work(struct gains *gains) {
     aorta_facts_remove(&finding->facts, AORTA_FACT_LONGER);
 }
 
-/* Ranks wait for a rank that launches late. Without late launches they would not. */
-static void add_late_launches(struct gains *gains) {
-    static const double MORE = 1.25;
-    struct aorta_finding *launches = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_LAUNCH);
-    const struct aorta_finding *late = aorta_verdict_find(gains->verdict, AORTA_CAUSE_STRAGGLER);
-    if (!launches || !late || !aorta_facts_has(&late->facts, AORTA_FACT_LATE_HOST)) return;
-    if (late->cost_ms < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains) ||
-        launches->alone_ms <= MORE * launches->cost_ms)
-        return;
-    aorta_facts_set(&launches->facts, AORTA_FACT_WAITED, late->cost_ms);
-}
-
 /* Gradients that are reduced for each micro-batch: the fix is to reduce them once, which saves more than hiding them.
  */
 static void add_reducing_once(struct gains *gains) {
@@ -628,7 +616,6 @@ static void add_awaited(struct gains *gains) {
 
 void aorta_gains_add_fixes(struct gains *gains) {
     add_own_work(gains);
-    add_late_launches(gains);
     add_reducing_once(gains);
     add_gathering_once(gains);
     add_coalescing(gains);

@@ -520,27 +520,28 @@ static void split_stalls(struct aorta_verdict *verdict) {
     }
 }
 
-/* The figure is as much of the gain as the idle time does not explain. Returns what is left. */
-static double bound_fact(struct aorta_finding *finding, enum aorta_fact_key key, double most_ms) {
-    const struct aorta_fact *fact = aorta_facts_find(&finding->facts, key);
-    if (!fact) return most_ms;
-    const double ms = fmin(fact->value, most_ms);
-    aorta_facts_remove(&finding->facts, key);
-    if (ms > 0) aorta_facts_set(&finding->facts, key, ms);
-    return fmax(most_ms - ms, 0);
-}
-
 /* A gain beyond idle time is of launches that waits make late, of waiting for ranks that launch late, and of starts
  * of work that would be launched ahead. */
 static void explain_beyond_idle(const struct gains *gains) {
-    struct aorta_finding *waits = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_SYNC);
-    struct aorta_finding *launches = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_LAUNCH);
-    const struct aorta_finding *starts = aorta_verdict_find(gains->verdict, AORTA_CAUSE_LAUNCH_LATENCY);
-    if (waits) (void)bound_fact(waits, AORTA_FACT_LATE_AFTER, aorta_finding_shown_ms(waits) - waits->cost_ms);
+    const struct aorta_verdict *verdict = gains->verdict;
+    struct aorta_finding *waits = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_SYNC);
+    struct aorta_finding *launches = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_LAUNCH);
+    const struct aorta_finding *starts = aorta_verdict_find(verdict, AORTA_CAUSE_LAUNCH_LATENCY),
+                               *late = aorta_verdict_find(verdict, AORTA_CAUSE_STRAGGLER);
+    const struct aorta_fact *after = waits ? aorta_facts_find(&waits->facts, AORTA_FACT_LATE_AFTER) : NULL;
+    const double after_ms = after ? fmin(after->value, aorta_finding_shown_ms(waits) - waits->cost_ms) : 0;
+    if (after) aorta_facts_remove(&waits->facts, AORTA_FACT_LATE_AFTER);
+    if (after_ms > 0) aorta_facts_set(&waits->facts, AORTA_FACT_LATE_AFTER, after_ms);
     if (!launches) return;
-    const double left_ms =
-        bound_fact(launches, AORTA_FACT_WAITED, aorta_finding_shown_ms(launches) - launches->cost_ms);
-    if (starts && left_ms > (ABOVE - 1) * launches->cost_ms + GAINS * aorta_gains_step_ms(gains))
+    double left_ms = aorta_finding_shown_ms(launches) - launches->cost_ms;
+    const double little_ms = (ABOVE - 1) * launches->cost_ms + GAINS * aorta_gains_step_ms(gains);
+    if (left_ms > little_ms && late && aorta_facts_has(&late->facts, AORTA_FACT_LATE_HOST) &&
+        late->cost_ms >= AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains)) {
+        const double waited_ms = fmin(late->cost_ms, left_ms);
+        aorta_facts_set(&launches->facts, AORTA_FACT_WAITED, waited_ms);
+        left_ms -= waited_ms;
+    }
+    if (left_ms > little_ms && starts)
         aorta_facts_set(&launches->facts, AORTA_FACT_STARTED_TOO, fmin(left_ms, starts->cost_ms));
 }
 
