@@ -226,6 +226,7 @@ static aorta_status add_entry(struct paths *paths, const char *path, int depth) 
         return NULL;
     }
     AORTA_TRY(aorta_trace_recognise(path, &trace));
+    if (!trace && aorta_trace_is_pointer(path)) skip(paths, path, "a pointer of Git LFS: git lfs pull");
     if (trace && !aorta_is_printable(path, strlen(path), false)) /* a newline could print lines of its own */
         return AORTA_ERROR(AORTA_USAGE, "%s: the name holds control characters (here \"?\"); rename the file",
                            aorta_shown(path).text);

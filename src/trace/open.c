@@ -429,6 +429,15 @@ static aorta_status check_archive(const char *path, bool *trace) {
     return NULL;
 }
 
+bool aorta_trace_is_pointer(const char *path) {
+    struct head head;
+    if (!aorta_trace_is_name(path)) return false;
+    aorta_status status = read_head(path, &head);
+    const bool found = !status && find_unread("", &head) == &unread[0];
+    aorta_status_free(status);
+    return found;
+}
+
 aorta_status aorta_trace_recognise(const char *path, bool *trace) {
     *trace = false;
     if (aorta_packing_is_archive_name(path)) return check_archive(path, trace);

@@ -386,22 +386,27 @@ static void any_number_of_other_members_is_passed(void **state) {
 
 static void a_folder_names_what_it_does_not_read(void **state) {
     (void)state;
-    char archive[FOLDER_PATH + 16], link[FOLDER_PATH + 16], file[FOLDER_PATH + 32];
+    char archive[FOLDER_PATH + 16], link[FOLDER_PATH + 16], file[FOLDER_PATH + 32], pointer[FOLDER_PATH + 16];
     const char *const input = folder;
     struct aorta_trace_list list = {0};
     snprintf(archive, sizeof archive, "%s/two.zip", folder);
     snprintf(file, sizeof file, "%s/rank0.json.xz", folder);
     snprintf(link, sizeof link, "%s/rank5.json", folder);
+    snprintf(pointer, sizeof pointer, "%s/rank6.json", folder);
     copy_sample("two.zip", SIZE_MAX, archive);
     copy_sample("rank0.json.xz", SIZE_MAX, file);
     assert_int_equal(symlink("nowhere", link), 0);
+    FILE *lfs = fopen(pointer, "w");
+    assert_true(lfs && fputs("version https://git-lfs.github.com/spec/v1\noid sha256:abc\n", lfs) >= 0);
+    assert_int_equal(fclose(lfs), 0);
     check_ok(aorta_trace_open_inputs(&input, 1, NULL, &list));
     assert_int_equal(list.count, 1);
     const char *text = aorta_trace_warning_text(list.items[0], AORTA_REASON_SKIPPED);
     assert_non_null(strstr(text, "rank5.json (a link to no file)"));
+    assert_non_null(strstr(text, "rank6.json (a pointer of Git LFS: git lfs pull)"));
     assert_non_null(strstr(text, "two.zip (an archive next to traces"));
     aorta_trace_list_free(&list);
-    assert_int_equal(unlink(file) + unlink(archive) + unlink(link), 0);
+    assert_int_equal(unlink(file) + unlink(archive) + unlink(link) + unlink(pointer), 0);
 }
 
 /* 4,000 files of one size, of which two are the same: each is read once, not once for each pair. */
