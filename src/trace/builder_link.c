@@ -123,6 +123,11 @@ static uint32_t find_call(const struct call_index *index, uint64_t correlation) 
     return found ? found - 1 : AORTA_TRACE_NONE;
 }
 
+/* Pages of managed memory are moved without a call. */
+static bool lacks_correlation(const struct aorta_trace_builder *builder, const struct aorta_trace_work *work) {
+    return !work->correlation && aorta_trace_page_moved(builder->trace, work) == AORTA_COPIED_UNKNOWN;
+}
+
 static void link_launch(struct aorta_trace_builder *builder, const struct call_index *index,
                         struct trace_pending *pending) {
     struct aorta_trace_work *work = &pending->work;
@@ -133,11 +138,11 @@ static void link_launch(struct aorta_trace_builder *builder, const struct call_i
     work->call = call ? found : AORTA_TRACE_NONE;
     if (index->external && call) pending->operation = -1;
     if (index->external && !call) work->correlation = 0;
-    if (!work->correlation) {
+    if (lacks_correlation(builder, work)) {
         aorta_trace_builder_warn(builder, AORTA_REASON_NO_CORRELATION, pending->offset);
-    } else if (!call) {
+    } else if (work->correlation && !call) {
         if (!builder->trace->no_launches) aorta_trace_builder_warn(builder, AORTA_REASON_NO_LAUNCH, pending->offset);
-    } else {
+    } else if (call) {
         work->graph |= call->kind == AORTA_CALL_GRAPH_LAUNCH;
     }
 }
@@ -476,8 +481,9 @@ static void drop_earlier(struct aorta_trace_builder *builder) {
     if (host_ns - end_ns < LEAST_NS) return;
     if (host_ns - end_ns < end_ns - pending[0].work.start_ns) return;
     for (size_t i = 0; i < earlier; i++) {
-        const bool named = pending[i].work.correlation != 0;
-        builder->trace->warnings[named ? AORTA_REASON_NO_LAUNCH : AORTA_REASON_NO_CORRELATION].count--;
+        struct aorta_trace_warning *warnings = builder->trace->warnings;
+        warnings[AORTA_REASON_NO_LAUNCH].count -= pending[i].work.correlation != 0;
+        warnings[AORTA_REASON_NO_CORRELATION].count -= lacks_correlation(builder, &pending[i].work);
         aorta_trace_builder_warn(builder, AORTA_REASON_EARLIER, pending[i].offset);
     }
     builder->pending.count -= earlier;

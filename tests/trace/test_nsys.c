@@ -95,13 +95,15 @@ static void pages_of_unified_memory_have_their_name(void **state) {
     sqlite3 *database;
     assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
     assert_int_equal(sqlite3_exec(database,
-                                  "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET copyKind = 11, srcKind = 7, dstKind = 7", NULL,
-                                  NULL, NULL),
+                                  "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET copyKind = 11, srcKind = 7, dstKind = 7, "
+                                  "correlationId = 0",
+                                  NULL, NULL, NULL),
                      SQLITE_OK);
     sqlite3_close(database);
     check_ok(aorta_trace_open_inputs(&input, 1, NULL, &list));
     assert_string_equal(name_of(list.items[0], 0), "Memcpy HtoD (Unified memory)");
     assert_int_equal(aorta_copied_how(name_of(list.items[0], 0)), AORTA_COPIED_TO_DEVICE);
+    assert_int_equal(list.items[0]->warnings[AORTA_REASON_NO_CORRELATION].count, 0); /* no call moves them */
     aorta_trace_list_free(&list);
 }
 
