@@ -187,6 +187,15 @@ static aorta_status launches_alone(const struct aorta_trace_list *list) {
         list->items[0]->path, list->count > 1 ? " and the other files" : "", launches, by ? ": " : "", by ? by : "");
 }
 
+/* PyTorch's files name their devices and the time of day, or have calls. */
+static const char *how_to_record(const struct aorta_trace *trace) {
+    const char *by = kernels_by[trace->format];
+    if (trace->format == AORTA_TRACE_KINETO && trace->base_ns == INT64_MIN && !trace->device_count &&
+        !trace->call_count)
+        return "AORTA knows kernels of torch.profiler, JAX, rocprofv3, nsys and aorta trace run";
+    return by ? by : "record the GPU's activity, too";
+}
+
 static aorta_status nothing_ran(const struct aorta_trace_list *list) {
     for (size_t i = 0; i < list->count; i++) { /* where there was work, but none that makes sense */
         const struct aorta_trace_warning *bad = &list->items[i]->warnings[AORTA_REASON_BAD_EVENT];
@@ -199,7 +208,7 @@ static aorta_status nothing_ran(const struct aorta_trace_list *list) {
     }
     AORTA_TRY(launches_alone(list));
     const char *note = list->count ? aorta_trace_text(list->items[0], list->items[0]->note) : "";
-    if (!*note) note = "record the GPU's activity, too (torch.profiler: ProfilerActivity.CUDA)";
+    if (list->count && !*note) note = how_to_record(list->items[0]);
     return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s%s: no kernels, copies or fills are recorded; %s",
                        list->count ? list->items[0]->path : "the list", list->count > 1 ? " and the other files" : "",
                        note);

@@ -179,8 +179,8 @@ static void what_is_not_read_is_named(void **state) {
         {"a.json", "neither", 7, "is no trace; AORTA reads"},
         {"trace_view.json", FOREIGN(ASCEND),
          "is a trace of Ascend's profiler, and is not read; AORTA reads recordings of"},
-        {"results.json", FOREIGN(OLD_ROCPROF), "is a trace of rocprof, and is not read; record the program with"},
-        {"results.csv", FOREIGN(OLD_TABLE), "is a table of rocprof, and is not read; record the program with"},
+        {"results.json", FOREIGN(OLD_ROCPROF), "is a recording of rocprof, and is not read; record the program with"},
+        {"results.csv", FOREIGN(OLD_TABLE), "is a recording of rocprof, and is not read; record the program with"},
         {"timeline.json", FOREIGN(TENSORFLOW_1),
          "is a timeline of TensorFlow 1, which has operations but no kernels, and is not read; record the program with "
          "nsys, or TensorFlow 2"},

@@ -357,6 +357,27 @@ static void mistakes_are_named(void **state) {
     aorta_trace_list_free(&list);
 }
 
+/* A file of another tool gets no advice of PyTorch. */
+static void a_file_without_work_names_what_records_it(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *says;
+    } rows[] = {
+        {"{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"dynamo_timed\",\"name\":\"compile\",\"ts\":1,\"dur\":1}]}",
+         "no kernels, copies or fills are recorded; AORTA knows kernels of torch.profiler, JAX"},
+        {"{\"baseTimeNanoseconds\":1700000000000000000,\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"Trace\","
+         "\"name\":\"x\",\"ts\":1,\"dur\":1}]}",
+         "no kernels, copies or fills are recorded; record with ProfilerActivity.CUDA"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_trace_list list = {0};
+        struct aorta_trace_analysis analysis;
+        check_ok(read_memory(rows[i].file, strlen(rows[i].file), 0, false, &list));
+        check_fails(aorta_trace_analyze(&list, NULL, &analysis), AORTA_FORMAT, rows[i].says);
+        aorta_trace_list_free(&list);
+    }
+}
+
 /* The host launches kernels, and the file has none of them. */
 static void launches_without_kernels_are_counted(void **state) {
     (void)state;
@@ -567,6 +588,7 @@ int main(void) {
         cmocka_unit_test(a_rank_outside_of_all_steps),
         cmocka_unit_test(more_devices_than_there_are),
         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(a_file_without_work_names_what_records_it),
         cmocka_unit_test(launches_without_kernels_are_counted),
         cmocka_unit_test(random_traces_agree_with_counting),
     };
