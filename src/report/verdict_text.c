@@ -189,6 +189,9 @@ static void of_unknown(const struct aorta_verdict *verdict, const struct aorta_f
     put_exposed(verdict, out);
 }
 
+static const char captured[] = "unknown: the program captures graphs here, which happens once; record it while it "
+                               "replays them";
+
 /* "unknown: 1911 of 1961 kernels are missing in the recording" */
 static void of_incomplete(const struct aorta_verdict *verdict, struct aorta_text *out) {
     const struct aorta_trace_coverage *coverage = &verdict->coverage;
@@ -202,6 +205,8 @@ static void of_incomplete(const struct aorta_verdict *verdict, struct aorta_text
     else if (coverage->lost > coverage->dispatches)
         aorta_text_printf(out, "unknown: %lld of %lld kernels are missing in the recording; record all of them",
                           (long long)coverage->lost, (long long)numbered);
+    else if (verdict->captures)
+        aorta_text_puts(out, captured);
     else if (2 * coverage->unanswered <= coverage->launches) /* too few to be the reason */
         aorta_text_puts(out, "nothing to analyze: almost no work of the GPU is recorded; record steps of the program");
     else
@@ -232,8 +237,7 @@ static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_fi
         return true;
     }
     if (verdict->captures) {
-        aorta_text_puts(out, "unknown: the program captures graphs here, which happens once; record it while it "
-                             "replays them");
+        aorta_text_puts(out, captured);
         return true;
     }
     const bool waits = named->cause == AORTA_CAUSE_HOST_LAUNCH && named->share >= BOUND;

@@ -514,6 +514,9 @@ static void a_recording_without_most_of_its_kernels_names_no_cause(void **state)
     expect_headline("unknown: 1911 of 1961 kernels are missing in the recording; record all of them");
     verdict.coverage = (struct aorta_trace_coverage){.launches = 40, .unanswered = 39};
     expect_headline("unknown: 39 of 40 launches have no kernel in the recording; record the GPU's activity too");
+    verdict.captures = true; /* SGLang's file of a capture: the launches that are captured have no kernels */
+    expect_headline("unknown: the program captures graphs here, which happens once; record it while it replays them");
+    verdict.captures = false;
     verdict.coverage = (struct aorta_trace_coverage){.failed = 12, .error = 9};
     expect_headline("unknown: 12 of 12 launches failed (cudaErrorInvalidConfiguration); correct this first");
     verdict.coverage.error = 12345;

@@ -350,7 +350,7 @@ static void broken_csv(void **state) {
 static void tables_that_are_no_trace(void **state) {
     (void)state;
     check_refused(put_text("b.csv", "\"Name\",\"Calls\",\"TotalDurationNs\"\n\"k\",1,2\n"), AORTA_FORMAT,
-                  "no events: a recording of rocprofv3 has the columns");
+                  "no events: a trace of rocprofv3 has the columns");
     check_refused(put_text("b.csv", "Kernel_Name,Counter_Name,Counter_Value,Start_Timestamp,End_Timestamp\n"),
                   AORTA_FORMAT, "holds counters");
     check_refused(put_text("b.csv", "a,b\n1,2\n"), AORTA_USAGE, "is no trace");
