@@ -190,6 +190,7 @@ int aorta_model_length(const char *name) {
 static const double HALF = 0.5; /* of the work is outside of the steps: the program has other loops */
 
 static void add_basis(struct build *build) {
+    static const double LEFT_OUT = 0.2; /* … as other loops, or a last step without an end */
     const struct aorta_verdict *verdict = build->verdict;
     const char *name = verdict->roofline_count ? verdict->rooflines[0].device_name : NULL;
     struct aorta_text text = {0};
@@ -200,6 +201,8 @@ static void add_basis(struct build *build) {
                           aorta_counted((long long)verdict->rank_count, "rank").text);
     if (verdict->warmup && !verdict->whole) aorta_text_printf(&text, " after %zu of warm-up", verdict->warmup);
     if (verdict->unled) aorta_text_puts(&text, ", without the first, whose start is not recorded");
+    if (verdict->outside > LEFT_OUT && verdict->outside <= HALF) /* more is said in line 1 */
+        aorta_text_printf(&text, ", %.0f%% of the %s's work", 100 * (1 - verdict->outside), device(verdict));
     if (name) aorta_text_printf(&text, ", %.*s", aorta_model_length(name), name);
     if (verdict->outside > HALF) aorta_text_puts(&text, "; --whole analyzes all work");
     if (verdict->simulated) aorta_text_puts(&text, "; simulated: collectives are copies on one rank");

@@ -575,6 +575,17 @@ static void gains_below_the_spread_are_marked(void **state) {
     expect("(p10 to p90); gains");
 }
 
+/* As where the last step is far longer than all steps before it. */
+static void work_in_no_step_is_said(void **state) {
+    (void)state;
+    begin(60);
+    (void)add(AORTA_CAUSE_HOST_SYNC, 20, 20);
+    verdict.outside = 0.19;
+    expect_not("of the GPU's work");
+    verdict.outside = 0.24;
+    expect("\n  basis      8 steps of 2 ranks, 76% of the GPU's work, NVIDIA H100\n");
+}
+
 static void two_that_save_the_same_time_say_so(void **state) {
     (void)state;
     begin(60);
@@ -805,6 +816,7 @@ int main(void) {
         TEST(a_recording_without_most_of_its_kernels_names_no_cause),
         TEST(rows_say_what_figures_are_of),
         TEST(gains_below_the_spread_are_marked),
+        TEST(work_in_no_step_is_said),
         TEST(two_that_save_the_same_time_say_so),
         TEST(stalls_are_one_block),
         TEST(a_cost_that_no_replay_removes),
