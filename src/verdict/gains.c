@@ -372,6 +372,8 @@ static void add_pauses(struct gains *gains) {
     struct aorta_finding *finding = aorta_gains_new_finding(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
     if (stalls > 1) aorta_facts_set(&finding->facts, AORTA_FACT_STALLS, stalls);
     if (places > 1) aorta_facts_set(&finding->facts, AORTA_FACT_PAUSE_COUNT, places);
+    if (places > 1 && stalls > places && removed & aorta_removal_bit(AORTA_WITHOUT_HOST_PAUSE_ELSE))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_ELSE);
     const bool python = !(gains->verdict->program & (AORTA_PROGRAM_NATIVE | AORTA_PROGRAM_DIRECTIVES |
                                                      AORTA_PROGRAM_OURS | AORTA_PROGRAM_SPARSE));
     if (python && places >= 3 && stalls >= 5 && slices >= 0.75 * stalls)

@@ -135,7 +135,7 @@ static void stalls_are_counted(void **state) {
     struct run run = {0};
     const struct aorta_finding *stall = open_stalls(&run, "at::native::add", ms, 5);
     said_near(said_value(stall, AORTA_FACT_STALLS), 5, 0);
-    said_expect(said_text(&run.verdict), "host stall (host_pause), 5 stalls at 4 places\n");
+    said_expect(said_text(&run.verdict), "host stall (host_pause), 5 stalls at 4 places or more\n");
     assert_false(said_has(stall, AORTA_FACT_PAUSE_LOCK));
     end(&run);
     stall = open_stalls(&run, "at::native::add", ms, 1);
