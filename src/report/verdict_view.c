@@ -71,6 +71,9 @@ static void add_step(struct build *build) {
         const double step_ms = replay->known ? aorta_verdict_gained_ms(verdict) : verdict->step_ms_mean;
         aorta_text_printf(&text, "%s ms", aorta_measured(step_ms).text);
         if (verdict->whole) aorta_text_puts(&text, " in all");
+        if (verdict->together_ms >= (1 + changes) * step_ms)
+            aorta_text_printf(&text, " (mean of %zu devices; %s together)", verdict->rank_count,
+                              aorta_measured(verdict->together_ms).text);
         if (verdict->whole && !verdict->asked) aorta_text_puts(&text, ", as the recording marks no steps");
         if (verdict->iterations > 1 && !verdict->whole)
             aorta_text_printf(&text, " (p50 %s)", aorta_measured(verdict->step_ms_p50).text);

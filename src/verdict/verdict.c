@@ -518,6 +518,17 @@ static double work_outside(const struct aorta_trace_analysis *analysis) {
     return all > 0 ? 1 - within / all : 0;
 }
 
+static double together_ms(const struct aorta_trace_analysis *analysis) {
+    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        if (rank->trace != analysis->ranks[0].trace) return 0;
+        if (rank->figures.start_ns < first_ns) first_ns = rank->figures.start_ns;
+        if (rank->figures.end_ns > last_ns) last_ns = rank->figures.end_ns;
+    }
+    return analysis->rank_count > 1 && !analysis->stepped ? (double)(last_ns - first_ns) / 1e6 : 0;
+}
+
 aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     const bool host_only = analysis->rank_count && analysis->ranks[0].trace->host_only;
     *verdict = (struct aorta_verdict){
@@ -533,6 +544,7 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
         .warmup = analysis->warmup,
         .outside = work_outside(analysis),
         .asked = analysis->whole,
+        .together_ms = together_ms(analysis),
         .unled = analysis->unled,
         .undisturbed = analysis->trend_ns[0] > 0, /* what the program does makes its steps differ */
         .ranks_missing = missing_ranks(analysis),

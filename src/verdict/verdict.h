@@ -112,10 +112,11 @@ struct aorta_verdict {
     size_t finding_count;
     struct aorta_rank_costs *ranks; /* in order of rank */
     size_t rank_count;
-    size_t warmup;     /* iterations left out at the start of each rank */
-    double outside;    /* share of the device's work that is in no step, where repeating kernels show the steps */
-    bool unled;        /* the first step is left out, as its start is not recorded */
-    size_t iterations; /* measured on each rank, at least */
+    size_t warmup;      /* iterations left out at the start of each rank */
+    double outside;     /* share of the device's work that is in no step, where repeating kernels show the steps */
+    bool unled;         /* the first step is left out, as its start is not recorded */
+    double together_ms; /* without steps: from the first to the last work of all devices of one process; 0: not so */
+    size_t iterations;  /* measured on each rank, at least */
     double step_ms_mean, step_ms_p50; /* from the end of a step to that of the next */
     double step_ms_p10, step_ms_p90;  /* of all ranks' steps together */
     double steps_unlike;  /* share of neighbouring steps that do different work; NaN: not known, or the steps are alike

@@ -550,6 +550,9 @@ static void rows_say_what_figures_are_of(void **state) {
     expect_not("all fixes"); /* there is one */
     verdict.whole = true;
     expect("\n  step       100 ms in all, as the recording marks no steps; GPU computing 0\n");
+    verdict.together_ms = 138;
+    expect("\n  step       100 ms in all (mean of 2 devices; 138 together), as the recording marks no steps; GPU\n");
+    verdict.together_ms = 0;
     expect("\n  basis      whole recording of 2 ranks, NVIDIA H100;");
     verdict.asked = true;
     expect("\n  step       100 ms in all; GPU computing 0\n");

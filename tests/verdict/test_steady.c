@@ -774,6 +774,26 @@ static void steps_of_other_copies_are_no_disturbance(void **state) {
     }
 }
 
+/* One process: device 0 works from 1 to 1.2 ms, device 1 from 1.3 to 2 ms, which takes 1 ms and not the mean, 0.45. */
+static void devices_of_a_process_have_a_time_together(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < 9; i++) {
+        char args[64];
+        snprintf(args, sizeof args, "\"device\": %d, \"stream\": 7, \"correlation\": %d", i >= 2, i + 1);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaLaunchKernel", 1, 900 + 6 * i, 5, strstr(args, "\"corr"));
+        sample_kineto_event(&sample, "kernel", "gemm", 7, i < 2 ? 1000 + 100 * i : 1300 + 100 * (i - 2), 100, args);
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    assert_int_equal(run.verdict.rank_count, 2);
+    said_near(run.verdict.together_ms, 1, 1e-6);
+    said_expect(said_words(&run.verdict), "step 0.450 ms in all (mean of 2 devices; 1.00 together)");
+    end(&run);
+}
+
 /* Gloo on tensors of the CPU: two steps of 1 ms, 0.5 of it a collective, of which 0.1 beside an operation. */
 static void without_a_device_collectives_are_named(void **state) {
     (void)state;
@@ -1118,6 +1138,7 @@ static void what_ran_before_the_recording_stopped_is_analyzed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_of_other_work_are_no_disturbance),
+        cmocka_unit_test(devices_of_a_process_have_a_time_together),
         cmocka_unit_test(steps_of_other_copies_are_no_disturbance),
         cmocka_unit_test(own_kernels_are_not_compiled),
         cmocka_unit_test(without_a_device_collectives_are_named),
