@@ -530,7 +530,7 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_FUSION, NATIVE, .text = "one kernel for several pointwise operations, or the product's epilogue"},
     {AORTA_CAUSE_FUSION, TORCH, .when = {AORTA_FACT_BATCH_NORMS, AORTA_FACT_NO_GRADIENTS},
      .text = "torch.compile(model); torch.nn.utils.fuse_conv_bn_eval folds batch norms into convolutions"},
-    {AORTA_CAUSE_FUSION, TORCH, .when = {AORTA_FACT_BATCH_NORMS}, .text = "torch.compile(model)"},
+    {AORTA_CAUSE_FUSION, TORCH, .when = {AORTA_FACT_CONVOLVES}, .text = "torch.compile(model)"},
     {AORTA_CAUSE_FUSION, ANY, .text = "torch.compile(model), or fused layers (RMSNorm, rotary, SwiGLU, cross entropy)"},
     {AORTA_CAUSE_CASTS, ANY, .remedy = "casts=weights",
      .text = "model.to(torch.bfloat16) once, instead of autocast, which casts the weights in each step; transformers: "

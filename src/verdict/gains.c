@@ -587,7 +587,8 @@ static void bound_floor(struct aorta_verdict *verdict) {
             finding->at_best_ms > 0 ? finding->at_best_ms : finding->gain_ms;
         verdict->replay.floor_ms = fmin(verdict->replay.floor_ms, step - aorta_finding_shown_ms(finding));
     }
-    if (bounds > 0) verdict->replay.floor_ms = fmin(verdict->replay.floor_ms, step - bounds - beyond);
+    if (bounds > 0 && bounds + beyond < step) /* else they are of the same time */
+        verdict->replay.floor_ms = fmin(verdict->replay.floor_ms, step - bounds - beyond);
     if (verdict->replay.floor_ms <= 0) verdict->replay.floor_ms = fmax(verdict->compute_ms - bounds, 0);
     verdict->replay.bounded = bounds > 0 && verdict->replay.floor_ms < replayed;
 }

@@ -348,6 +348,7 @@ static void add_plain(struct aorta_remedies *remedies) {
 }
 
 static void make(const struct aorta_trace_analysis *analysis, size_t rank, struct aorta_remedies *remedies) {
+    static const double MUCH = 0.1;
     struct remedy_model *model = remedies->model;
     model->memory = &remedies->memory;
     model->rank = &analysis->ranks[rank];
@@ -365,10 +366,15 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
     reserve_ledger(model);
     if (remedies->memory.failed) return;
     for (size_t i = 0; i < model->leaf_count; i++) remedies->looks_up |= aorta_remedy_looks_up(&model->leaves[i]);
-    for (size_t i = 0; i < model->leaf_count; i++)
-        remedies->norms_batches |= model->leaves[i].kernels_any & (AORTA_KERNEL_BATCH_NORM | AORTA_KERNEL_PLANE_NORM);
+    double convolutions_ns = 0;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        remedies->norms_batches |= leaf->kernels_any & (AORTA_KERNEL_BATCH_NORM | AORTA_KERNEL_PLANE_NORM);
+        if (leaf->kind == LEAF_CONVOLUTION && leaf->counted) convolutions_ns += leaf->ns / model->steps;
+    }
     for (size_t i = 0; i < model->leaf_count; i++)
         if (model->leaves[i].counted) remedies->kernels_ns += model->leaves[i].ns / model->steps;
+    remedies->convolves = convolutions_ns > MUCH * remedies->kernels_ns;
     find_rates(model);
     if (!model->rates)
         remedies->unknown = model->peaks.reason ? model->peaks.reason : "the device's rate in 16 bits is not known";

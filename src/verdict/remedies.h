@@ -57,15 +57,15 @@ struct aorta_remedies {
     /* The same operations at the card's peak rates, and at those that this run reaches; what is not known of an
      * operation takes as long as recorded. NaN: the peaks are not known. */
     double at_peak_ns, at_reached_ns;
-    double bounded_ns;   /* … as recorded, one after the other; without copies from and to the host */
-    double sized_ns;     /* of bounded_ns: of what the bytes or arithmetic are known */
-    double halved_ns;    /* … and of what computes in 16 bits or fewer */
-    bool no_bf16;        /* the card has 16 bits as fp16 only */
-    bool amd;            /* the card */
-    bool wide_attention; /* attention that is written out in fp32: 16 bits gain with it in one kernel */
-    bool looks_up;       /* rows of a table, as of a vocabulary */
-    bool norms_batches;  /* a convolutional network */
-    bool fallback;       /* scaled_dot_product_attention computes 16 bits without a fused kernel */
+    double bounded_ns;             /* … as recorded, one after the other; without copies from and to the host */
+    double sized_ns;               /* of bounded_ns: of what the bytes or arithmetic are known */
+    double halved_ns;              /* … and of what computes in 16 bits or fewer */
+    bool no_bf16;                  /* the card has 16 bits as fp16 only */
+    bool amd;                      /* the card */
+    bool wide_attention;           /* attention that is written out in fp32: 16 bits gain with it in one kernel */
+    bool looks_up;                 /* rows of a table, as of a vocabulary */
+    bool norms_batches, convolves; /* as networks of convolutions do */
+    bool fallback;                 /* scaled_dot_product_attention computes 16 bits without a fused kernel */
     struct {
         double ns, operations;
         bool before_tf32; /* by their names they are for cards that have no TF32 */

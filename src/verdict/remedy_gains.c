@@ -32,6 +32,7 @@ struct aorta_remedy_gains {
     double joint_ns[AORTA_REMEDY_COUNT];  /* and together with one cause, the partner; 0: with none */
     enum aorta_removal partner[AORTA_REMEDY_COUNT];
     double unequal_ns[AORTA_REMEDY_COUNT]; /* gained, too, if kernels take as long as on the other ranks */
+    double busy_ns;                        /* of the device, in a step */
     bool collectives;                      /* run in the steps */
     bool with_attention; /* 16 bits gain much more with attention in one kernel, which fp32 has not … */
     double paired_ns;    /* … by so much */
@@ -210,13 +211,14 @@ static void set(struct aorta_finding *finding, enum aorta_fact_key key, double v
 /* What it changes, and the operation that gains most. */
 static void add_touched(const struct aorta_remedy_gains *measured, size_t most, enum aorta_remedy remedy,
                         struct aorta_finding *finding) {
+    static const double BESIDE = 1.05;
     const struct aorta_remedies *rank = &measured->ranks[most];
     const struct aorta_remedy_row *row = &rank->rows[remedy];
     if (!row->largest.name) return;
     set(finding, AORTA_FACT_OPERATIONS, row->operations);
     set(finding, AORTA_FACT_TOUCHED, row->touched_ns / 1e6);
     struct aorta_fact *all = aorta_facts_set(&finding->facts, AORTA_FACT_KERNELS, rank->kernels_ns / 1e6);
-    if (rank->kernels_ns > measured->step_ns) all->text = " of work on several streams";
+    if (rank->kernels_ns > BESIDE * measured->busy_ns) all->text = " of work on several streams";
     if (measured->rank_count > 1) all->place.rank = measured->analysis->ranks[most].rank;
     struct aorta_fact *fact =
         aorta_facts_set_named(&finding->facts, AORTA_FACT_OPERATION, row->largest.ns / 1e6, row->largest.name);
@@ -293,6 +295,7 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
         aorta_facts_flag(&finding->facts, AORTA_FACT_VOCABULARY);
     if (measured->ranks[0].amd) aorta_facts_flag(&finding->facts, AORTA_FACT_AMD);
     if (rank->norms_batches) aorta_facts_flag(&finding->facts, AORTA_FACT_BATCH_NORMS);
+    if (rank->norms_batches || rank->convolves) aorta_facts_flag(&finding->facts, AORTA_FACT_CONVOLVES);
     if (!measured->analysis->ranks[0].trains) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_GRADIENTS);
     if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
 }
@@ -418,6 +421,7 @@ void aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const struct aorta
     gains->found = found;
     gains->step_ns = found->replayed_ns;
     gains->collectives = verdict->comm_ms > 0;
+    gains->busy_ns = 1e6 * (verdict->step_ms_mean - verdict->idle_ms);
     measure_steps(gains);
     verdict->arena->failed |= gains->memory.failed || gains->replay.memory.failed;
     add_findings(gains, verdict);

@@ -352,6 +352,17 @@ static void test_engines(void **state) {
         said_expect(advice_of(rows[i].cause, AORTA_PROGRAM_SERVING, -1, rows[i].facts), rows[i].said);
 }
 
+/* RMSNorm and SwiGLU are of language models. */
+static void test_convolutional_networks(void **state) {
+    (void)state;
+    static const enum aorta_fact_key none[4] = {0}, trains[4] = {AORTA_FACT_CONVOLVES},
+                                     infers[4] = {AORTA_FACT_CONVOLVES, AORTA_FACT_BATCH_NORMS,
+                                                  AORTA_FACT_NO_GRADIENTS};
+    said_expect(advice_of(AORTA_CAUSE_FUSION, AORTA_PROGRAM_TORCH, -1, none), "SwiGLU");
+    assert_string_equal(advice_of(AORTA_CAUSE_FUSION, AORTA_PROGRAM_TORCH, -1, trains), "torch.compile(model)");
+    said_expect(advice_of(AORTA_CAUSE_FUSION, AORTA_PROGRAM_TORCH, -1, infers), "fuse_conv_bn_eval");
+}
+
 static void test_launches_that_cost_nothing(void **state) {
     (void)state;
     struct aorta_setting items[] = {{"training.mixed_precision", "none"}, {"device.kind", "cpu"}};
@@ -428,6 +439,7 @@ int main(void) {
         cmocka_unit_test(test_precision),
         cmocka_unit_test(test_waits_of_our_host),
         cmocka_unit_test(test_engines),
+        cmocka_unit_test(test_convolutional_networks),
         cmocka_unit_test(test_launches_that_cost_nothing),
         cmocka_unit_test(test_when_all_is_set_it_says_so),
         cmocka_unit_test(test_the_rank_is_named),

@@ -1242,6 +1242,20 @@ static void kernels_that_fill_the_device_run_one_by_one(void **state) {
     }
 }
 
+/* The same kernels of one block: blocks for all multiprocessors, or no waits between kernels, save the same 4 ms. */
+static void bounds_of_the_same_time_do_not_add_up(void **state) {
+    (void)state;
+    static const int one = 1;
+    struct run run;
+    struct aorta_verdict verdict;
+    make_steps(1, launch_and_wait, &one, &run, &verdict);
+    const struct aorta_finding *few = aorta_verdict_find(&verdict, AORTA_CAUSE_FEW_BLOCKS);
+    assert_non_null(few);
+    assert_true(few->at_best_ms > 3.5);
+    assert_true(verdict.replay.floor_ms > 0.5 && verdict.replay.floor_ms <= 5.2 - few->at_best_ms);
+    end_steps(&run, &verdict);
+}
+
 /* ---- notes ---- */
 
 /* Two ranks with work without a launch, of two files or merged in one. */
@@ -1304,6 +1318,7 @@ int main(void) {
         cmocka_unit_test(kernels_of_few_threads_leave_the_device_idle),
         cmocka_unit_test(few_blocks_are_much_of_what_loading_leaves),
         cmocka_unit_test(the_default_stream_makes_streams_take_turns),
+        cmocka_unit_test(bounds_of_the_same_time_do_not_add_up),
         cmocka_unit_test(kernels_that_fill_the_device_run_one_by_one),
         cmocka_unit_test(a_merged_file_is_one_file),
     };
