@@ -48,7 +48,10 @@ static enum aorta_line fill_memory(const void *of, size_t index, void *values) {
     out->module = aorta_module_name(aorta_trace_text(trace, row->module));
     out->share = memory->peak_bytes ? (double)row->bytes / (double)memory->peak_bytes : NAN;
     out->mb = (double)row->bytes / 1e6;
-    snprintf(out->text, sizeof out->text, "%s%s%s%s%s%s%s", aorta_memory_use_name((int)row->use),
+    const char *when = row->use == AORTA_MEMORY_BEFORE      ? " (from before the recording)"
+                       : row->use == AORTA_MEMORY_WORKSPACE ? " (freed soon)"
+                                                            : "";
+    snprintf(out->text, sizeof out->text, "%s%s%s%s%s%s%s%s", aorta_memory_use_name((int)row->use), when,
              out->operation ? ", " : "", out->operation ? out->operation : "", out->module ? " in " : "",
              out->module ? out->module : "", out->function ? " at " : "", out->function ? out->function : "");
     out->label = out->text;

@@ -222,10 +222,13 @@ static void put_device_clocks(const struct page *page) {
 
 /* ---- notes ---- */
 
-/* Kernels of one stream overlap by microseconds where the program allows it (programmatic launches, XLA's streams). */
+/* Kernels of one stream overlap by microseconds where the program allows it (programmatic launches, XLA's streams). The
+ * shortest kernels of a clock that counts microseconds have none. */
 static bool is_shown(const struct aorta_trace_rank *rank, enum aorta_trace_reason reason) {
     static const double much = 0.02; /* of the time that the device is busy */
     int64_t overlapped_ns = 0;
+    if (reason == AORTA_REASON_ZERO_DURATION)
+        return 2 * (size_t)rank->trace->warnings[reason].count > rank->trace->work_count;
     for (size_t i = 0; i < rank->stream_count; i++) overlapped_ns += rank->streams[i].overlapped_ns;
     return reason != AORTA_REASON_SAME_STREAM_OVERLAP || (double)overlapped_ns >= much * (double)rank->figures.busy_ns;
 }

@@ -85,8 +85,45 @@ static void other_work_is_not_meant(void **state) {
                "my_dispatch", "my_combine");
 }
 
+/* The shortest kernels of a coarse clock have no length, which no reader can change; if most have none, figures are
+ * off.
+ */
+static void lengths_of_zero_are_noted_where_most_have_none(void **state) {
+    (void)state;
+    for (int zeros = 1; zeros <= 3; zeros += 2) {
+        struct aorta_trace_builder *builder;
+        struct aorta_trace *trace;
+        struct aorta_trace_list list = {0};
+        struct aorta_trace_analysis analysis;
+        struct aorta_verdict verdict;
+        struct aorta_text out = {0};
+        check_ok(aorta_trace_builder_create(AORTA_TRACE_KINETO, "made", NULL, &builder));
+        for (int i = 0; i < 4; i++) {
+            const struct aorta_trace_work work = {.start_ns = i * 10000,
+                                                  .end_ns = i * 10000 + (i < zeros ? 0 : 5000),
+                                                  .bytes = -1,
+                                                  .correlation = (uint64_t)i + 1,
+                                                  .name = text(builder, "relu"),
+                                                  .stream = aorta_trace_builder_stream(builder, 0, -1, 7),
+                                                  .queue = AORTA_TRACE_NONE,
+                                                  .kind = AORTA_TRACE_KERNEL};
+            aorta_trace_builder_work(builder, &work, -1, NULL, -1);
+        }
+        check_ok(aorta_trace_builder_finish(builder, &trace));
+        check_ok(aorta_trace_list_add(&list, trace));
+        check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+        check_ok(aorta_verdict_make(&analysis, &verdict));
+        aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &analysis, .verdict = &verdict}, NULL, &out);
+        assert_int_equal(strstr(out.data, "device work of length 0") != NULL, zeros == 3);
+        aorta_text_free(&out);
+        aorta_verdict_free(&verdict);
+        aorta_trace_analysis_free(&analysis);
+        aorta_trace_list_free(&list);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_pattern_has_all),
-                                       cmocka_unit_test(other_work_is_not_meant)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_pattern_has_all), cmocka_unit_test(other_work_is_not_meant),
+                                       cmocka_unit_test(lengths_of_zero_are_noted_where_most_have_none)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
