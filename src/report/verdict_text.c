@@ -9,8 +9,9 @@
 
 /* ---- the first line: the cause, the step before and after, the percentage ---- */
 
-static const double BOUND = 0.05; /* of the step: a gain or loss that deserves the headline */
-static const double FOUND = 0.02; /* of the step: a gain that has a block */
+static const double BOUND = 0.05;  /* of the step: a gain or loss that deserves the headline */
+static const double FOUND = 0.02;  /* of the step: a gain that has a block */
+static const double LITTLE = 0.25; /* of the step: readers subtract a smaller gain */
 
 static const char *per_step(const struct aorta_verdict *verdict) {
     return verdict->whole ? "ms in all" : "ms per step";
@@ -35,7 +36,6 @@ static int decimals_of(const struct aorta_brief *brief) {
 
 /* Where little is gained, the step has the digits of the one before, so that readers can subtract. */
 static struct aorta_brief after(const struct aorta_verdict *verdict, double gain_ms) {
-    static const double LITTLE = 0.25;
     const double step_ms = aorta_verdict_gained_ms(verdict);
     const struct aorta_brief whole = before(verdict);
     struct aorta_brief left = aorta_about(step_ms - gain_ms);
@@ -69,7 +69,9 @@ static void of_gain(const struct aorta_verdict *verdict, const struct aorta_find
     aorta_finding_name(verdict, first, out);
     aorta_text_printf(out, ": %s -> ", before(verdict).text);
     const double most_ms = fmin(range_ms[1], step_ms), least_ms = fmax(range_ms[0], 0);
-    const struct aorta_brief_range left = aorta_about_range(step_ms - most_ms, step_ms - least_ms);
+    struct aorta_brief_range left = aorta_about_range(step_ms - most_ms, step_ms - least_ms);
+    if (most_ms < LITTLE * step_ms)
+        snprintf(left.text, sizeof left.text, "%s to %s", after(verdict, most_ms).text, after(verdict, least_ms).text);
     aorta_text_printf(out, "%s %s ", wide ? left.text : after(verdict, gain_ms).text, per_step(verdict));
     if (aorta_finding_is_bound(first) && !wide) /* a range is from the least to the best */
         aorta_text_puts(out, "at best");

@@ -95,7 +95,7 @@ static void add_all_fixes(struct build *build) {
     aorta_text_printf(&text, "%s ms", aorta_about(replay->floor_ms).text);
     if (replay->bounded)
         aorta_text_puts(&text, " at best");
-    else if (!crosses)
+    else if (!crosses && part_ms >= SHOWN * replay->floor_ms)
         aorta_text_printf(&text, ", %s of it %s",
                           aorta_about(unexplained ? part_ms : fmin(part_ms, busy_of(verdict))).text,
                           unexplained ? "unexplained gaps" : "compute");

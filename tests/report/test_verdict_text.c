@@ -282,6 +282,23 @@ static void a_wide_range_is_shown(void **state) {
     expect_headline("host waits for the GPU: 100 -> 56 ms per step at best (-44%)");
 }
 
+/* The step after a small gain has the digits of the step before. */
+static void small_gains_can_be_subtracted(void **state) {
+    (void)state;
+    begin(12);
+    verdict.step_ms_mean = verdict.step_ms_p50 = verdict.replay.measured_ms = verdict.replay.replayed_ms = 13.02;
+    struct aorta_finding *waits = add(AORTA_CAUSE_HOST_SYNC, 0.7, 0.5);
+    expect_headline("host waits for the GPU: 13.0 -> 12.3 ms per step if fixed (-5%)");
+    waits->gain_range_ms[0] = 0.4, waits->gain_range_ms[1] = 1;
+    expect_headline("host waits for the GPU: 13.0 -> 12.0 to 12.6 ms per step if fixed (-3 to -8%)");
+    waits->gain_ms = waits->alone_ms = 9; /* two digits of an estimate */
+    waits->gain_range_ms[0] = waits->gain_range_ms[1] = 9;
+    expect_headline("host waits for the GPU: 13.0 -> 4.0 ms per step if fixed (-69%)");
+    (void)add(AORTA_CAUSE_COPY, 1, 1);
+    verdict.replay.floor_ms = 3, verdict.replay.left.compute_ms = 0.01; /* so little of it is no figure */
+    expect("\n  all fixes  3.0 ms; gains overlap and do not add up\n");
+}
+
 static void two_that_gain_only_together(void **state) {
     (void)state;
     begin(50);
@@ -807,6 +824,7 @@ int main(void) {
         TEST(foreign_control_characters_are_never_raw),
         TEST(one_cause),
         TEST(a_wide_range_is_shown),
+        TEST(small_gains_can_be_subtracted),
         TEST(two_that_gain_only_together),
         TEST(a_pair_has_both_fixes),
         TEST(what_is_left_can_be_unexplained),
