@@ -70,7 +70,8 @@ static void of_gain(const struct aorta_verdict *verdict, const struct aorta_find
     aorta_text_printf(out, ": %s -> ", before(verdict).text);
     const double most_ms = fmin(range_ms[1], step_ms), least_ms = fmax(range_ms[0], 0);
     struct aorta_brief_range left = aorta_about_range(step_ms - most_ms, step_ms - least_ms);
-    if (most_ms < LITTLE * step_ms)
+    const bool sure = most_ms - least_ms < 0.2 * (step_ms - most_ms); /* two digits are for more than ±10% */
+    if (sure && most_ms < LITTLE * step_ms)
         snprintf(left.text, sizeof left.text, "%s to %s", after(verdict, most_ms).text, after(verdict, least_ms).text);
     aorta_text_printf(out, "%s %s ", wide ? left.text : after(verdict, gain_ms).text, per_step(verdict));
     if (aorta_finding_is_bound(first) && !wide) /* a range is from the least to the best */

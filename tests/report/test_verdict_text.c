@@ -291,6 +291,8 @@ static void small_gains_can_be_subtracted(void **state) {
     expect_headline("host waits for the GPU: 13.0 -> 12.3 ms per step if fixed (-5%)");
     waits->gain_range_ms[0] = 0.4, waits->gain_range_ms[1] = 1;
     expect_headline("host waits for the GPU: 13.0 -> 12.0 to 12.6 ms per step if fixed (-3 to -8%)");
+    waits->gain_range_ms[0] = 0.4, waits->gain_range_ms[1] = 3;
+    expect_headline("host waits for the GPU: 13.0 -> 10 to 13 ms per step if fixed (-3 to -23%)");
     waits->gain_ms = waits->alone_ms = 9; /* two digits of an estimate */
     waits->gain_range_ms[0] = waits->gain_range_ms[1] = 9;
     expect_headline("host waits for the GPU: 13.0 -> 4.0 ms per step if fixed (-69%)");
