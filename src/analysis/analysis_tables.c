@@ -300,9 +300,12 @@ static struct aorta_trace_caller caller_of(const struct aorta_trace *trace, uint
     return (struct aorta_trace_caller){call, AORTA_TRACE_NONE, AORTA_TRACE_NONE, AORTA_TRACE_NONE};
 }
 
+/* Without steps the part of a call within the device's time: before and after it nothing recorded is waited for. */
 static size_t collect(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                       struct aorta_trace_sync_row *syncs, struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
+    const int64_t first_ns = analysis->stepped ? INT64_MIN : rank->figures.start_ns;
+    const int64_t last_ns = analysis->stepped ? INT64_MAX : first_ns + rank->figures.span_ns;
     const bool *launching = aorta_trace_launching_threads(trace, memory);
     const struct aorta_trace_step_map map = aorta_trace_step_map_make(rank, memory);
     size_t count = 0, next = 0;
@@ -313,9 +316,12 @@ static size_t collect(const struct aorta_trace_analysis *analysis, const struct 
             const size_t window = aorta_trace_window_at(&map, call->start_ns);
             if (window == SIZE_MAX || !aorta_trace_step_counts(analysis, rank->windows[window].number)) continue;
         }
+        const int64_t from_ns = call->start_ns > first_ns ? call->start_ns : first_ns;
+        const int64_t until_ns = call->end_ns < last_ns ? call->end_ns : last_ns;
+        if (until_ns < from_ns) continue;
         const struct aorta_trace_caller caller = caller_of(trace, (uint32_t)i, &next);
         syncs[count++] = (struct aorta_trace_sync_row){
-            call->name, caller.operation, caller.function, caller.range, {.total_ns = call->end_ns - call->start_ns}};
+            call->name, caller.operation, caller.function, caller.range, {.total_ns = until_ns - from_ns}};
     }
     return count;
 }

@@ -125,7 +125,7 @@ void aorta_trace_run_quote(struct aorta_text *out, char *const *words) {
 /* The shape of an analysis, for readers by machine. */
 static void empty_json(const char *reason, struct aorta_text *json) {
     struct aorta_json writer;
-    aorta_json_output(&writer, json, 2, 1);
+    aorta_json_output(&writer, json, 2, 2);
     aorta_json_key_array(&writer, "ranks");
     aorta_json_array_end(&writer);
     aorta_json_key_array(&writer, "verdict");

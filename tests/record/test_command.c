@@ -254,6 +254,7 @@ static void no_gpu_at_all_is_said_and_the_exit_code_passed_on(void **state) {
     shell_run(shell, "$A trace run --json -- $P without-cuda 4");
     json_t *object = parse(shell->output);
     assert_int_equal(json_array_size(json_object_get(object, "ranks")), 0);
+    assert_int_equal(json_integer_value(json_object_get(object, "schema_version")), 2); /* as of an analysis */
     const char *reason = json_string_value(json_object_get(object, "reason"));
     assert_non_null(strstr(reason, "no GPU activity"));
     assert_null(strchr(reason, '\n'));

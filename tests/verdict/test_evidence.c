@@ -175,6 +175,7 @@ static void a_place_is_one_row_of_one_line(void **state) {
     struct run run = {0};
     struct aorta_text text = {0};
     sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_kernel(&sample, "fill", 7, 1, 2, 3, "");
     for (int i = 0; i < 3; i++) {
         const double at = 1000.0 * i;
         char range[256];
@@ -196,6 +197,27 @@ static void a_place_is_one_row_of_one_line(void **state) {
     assert_non_null(strstr(text.data, "cudaStreamSynchronize in {'mod': 3, 'args': [000000000000000000"));
     assert_non_null(strstr(text.data, "0…\n"));
     aorta_text_free(&text);
+    end(&run);
+}
+
+/* What the host waits for before the first kernel and after the last one is no part of the recording without steps. The
+ * last kernel ends within the last call. */
+static void waits_beyond_the_devices_time_do_not_count(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct run run = {0};
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_event(&sample, "cuda_runtime", "cudaDeviceSynchronize", 1, 0, 900, "");
+    sample_kineto_kernel(&sample, "gemm", 7, 990, 1000, 100, "");
+    sample_kineto_event(&sample, "cuda_runtime", "cudaDeviceSynchronize", 1, 1010, 90, "");
+    sample_kineto_kernel(&sample, "gemm", 7, 1110, 1120, 100, "");
+    sample_kineto_event(&sample, "cuda_runtime", "cudaDeviceSynchronize", 1, 1130, 5000, "");
+    sample_kineto_event(&sample, "cuda_runtime", "cudaDeviceSynchronize", 1, 7000, 10, "");
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run);
+    assert_int_equal(run.analysis.ranks[0].sync_count, 1);
+    assert_int_equal(run.analysis.ranks[0].syncs[0].times.count, 2);
+    assert_int_equal(run.analysis.ranks[0].syncs[0].times.total_ns, 90000 + 90000);
     end(&run);
 }
 
@@ -1287,6 +1309,7 @@ static void a_merged_file_is_one_file(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_named_by_what_made_them),
+        cmocka_unit_test(waits_beyond_the_devices_time_do_not_count),
         cmocka_unit_test(selections_by_masks_are_named),
         cmocka_unit_test(searches_of_convolutions_are_named),
         cmocka_unit_test(a_place_is_one_row_of_one_line),
