@@ -105,7 +105,7 @@ static aorta_status check_start(const struct aorta_ranks *ranks) {
     if (ranks->mpi) return NULL;
     return AORTA_ERROR(AORTA_UNSUPPORTED,
                        "rank %d of %d was started by %s, which starts no MPI, and collectives on host memory need it. "
-                       "Two ways to start that work: `aorta launch -n %d -- aorta …` and `mpirun -n %d aorta …`",
+                       "Start it with `aorta launch -n %d -- aorta …` or `mpirun -n %d aorta …`",
                        ranks->rank, ranks->world_size, aorta_launcher_name(ranks->launcher), ranks->local_world_size,
                        ranks->world_size);
 }

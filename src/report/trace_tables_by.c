@@ -36,6 +36,10 @@ static const struct aorta_row memory_rows[] = {
     {0}};
 #undef AT
 
+static const char *use_for_line(int use) {
+    return use == AORTA_MEMORY_BEFORE ? "allocated before the recording" : aorta_memory_use_name(use);
+}
+
 static enum aorta_line fill_memory(const void *of, size_t index, void *values) {
     const struct aorta_memory *memory = trace_made_of(of);
     if (index >= memory->count) return AORTA_LINE_END;
@@ -48,10 +52,8 @@ static enum aorta_line fill_memory(const void *of, size_t index, void *values) {
     out->module = aorta_module_name(aorta_trace_text(trace, row->module));
     out->share = memory->peak_bytes ? (double)row->bytes / (double)memory->peak_bytes : NAN;
     out->mb = (double)row->bytes / 1e6;
-    const char *when = row->use == AORTA_MEMORY_BEFORE      ? " (from before the recording)"
-                       : row->use == AORTA_MEMORY_WORKSPACE ? " (freed soon)"
-                                                            : "";
-    snprintf(out->text, sizeof out->text, "%s%s%s%s%s%s%s%s", aorta_memory_use_name((int)row->use), when,
+    const char *when = row->use == AORTA_MEMORY_WORKSPACE ? " (freed soon)" : "";
+    snprintf(out->text, sizeof out->text, "%s%s%s%s%s%s%s%s", use_for_line((int)row->use), when,
              out->operation ? ", " : "", out->operation ? out->operation : "", out->module ? " in " : "",
              out->module ? out->module : "", out->function ? " at " : "", out->function ? out->function : "");
     out->label = out->text;
@@ -112,13 +114,14 @@ static void put_peak_text(const struct aorta_trace_rank *rank, const struct aort
     if (values.at_ns == AORTA_ROW_UNKNOWN)
         aorta_text_puts(out, "before the recording");
     else
-        aorta_text_printf(out, "%.3f ms after the first work", (double)values.at_ns / 1e6);
+        aorta_text_printf(out, "%.3f ms %s the first work", fabs((double)values.at_ns) / 1e6,
+                          values.at_ns < 0 ? "before" : "after");
     if (memory->peak_reserved >= 0)
         aorta_text_printf(out, ", of %.1f MB that the allocator holds", (double)memory->peak_reserved / 1e6);
     aorta_text_puts(out, "\n ");
     for (int use = 0; use < AORTA_MEMORY_USE_COUNT; use++) {
         if (!values.use[use]) continue;
-        aorta_text_printf(out, "%s%s %.1f MB", separator, aorta_memory_use_name(use), (double)values.use[use] / 1e6);
+        aorta_text_printf(out, "%s%s %.1f MB", separator, use_for_line(use), (double)values.use[use] / 1e6);
         separator = ", ";
     }
     aorta_text_puts(out, "\n");

@@ -250,8 +250,8 @@ void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, bool answe
         put_changes(c, s, &text, out);
     }
     if (answer) return;
-    for (size_t s = 0; s < c->side_count; s++) put_best(c, s, &text, out);
-    put_importance(c, &text, out);
+    for (size_t s = 0; s < c->side_count && c->count; s++) put_best(c, s, &text, out);
+    if (c->count) put_importance(c, &text, out);
     for (size_t s = 0; s < c->side_count; s++) put_unread(&c->sides[s], &text, out);
     aorta_text_free(&text);
 }

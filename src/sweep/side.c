@@ -326,6 +326,17 @@ static bool two_values(const struct aorta_sweep_knob *knob, const char *text, in
     return false;
 }
 
+static aorta_status wrong_values(const struct aorta_sweep_knob *knob, const char *by) {
+    struct aorta_text values = {0};
+    for (int i = 0; i < knob->count; i++) aorta_text_printf(&values, "%s%s", i ? ", " : "", knob->values[i]);
+    aorta_status status = aorta_text_check(&values);
+    if (!status)
+        status = AORTA_ERROR(AORTA_USAGE, "--by %s: give two values of the knob, as --by NAME=A,B; it has %s", by,
+                             values.data ? values.data : "none");
+    aorta_text_free(&values);
+    return status;
+}
+
 aorta_status aorta_sweep_side_halves(const struct aorta_sweep_side *whole, const char *by,
                                      struct aorta_sweep_side halves[2]) {
     const struct aorta_sweep_space *space = &whole->plan.space;
@@ -335,7 +346,7 @@ aorta_status aorta_sweep_side_halves(const struct aorta_sweep_side *whole, const
     for (int side = 0; side < 2; side++) halves[side] = (struct aorta_sweep_side){0};
     if (knob < 0) return AORTA_ERROR(AORTA_USAGE, "--by %s: %s has no such knob", by, whole->directory);
     if (by[length] ? !two_values(&space->knobs[knob], by + length + 1, values) : space->knobs[knob].count != 2)
-        return AORTA_ERROR(AORTA_USAGE, "--by %s: give two values of the knob, as --by NAME=A,B", by);
+        return wrong_values(&space->knobs[knob], by);
     if (space->count == 1)
         return AORTA_ERROR(AORTA_USAGE, "--by %s: this is the only knob of %s; --read %s compares its values", by,
                            whole->directory, whole->directory);

@@ -67,6 +67,9 @@ static const struct {
     {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", 0,
      "Verdict: late kernel launches: 431 -> 194 ms in all if fixed (-55%)\n"},
     {WHOLE "/h100_qwen.json.gz", 0, "Verdict: unfused pointwise kernels: 35.1 -> 21 to 28 ms per step"},
+    {TRACE_DATA "/h100_qwen.json --by memory", 0,
+     "1003.1 MB, 1.709 ms before the first work, of 2629.8 MB that the allocator holds\n  allocated before the "
+     "recording"},
     {WHOLE "/h100_qwen.json.gz --whole", 0, "basis      whole recording of 1 rank"},
     {WHOLE "/h100_qwen.json.gz --whole --step 6", 2, "--whole ignores steps: give it without --step\n"},
     {WHOLE "/fsdp2_rank0.json.gz --by kernels", 2, "--by: found \"kernels\"; expected one of op, shape, module"},

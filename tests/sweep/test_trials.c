@@ -536,7 +536,7 @@ static void test_halves(void **state) {
     run("sweep --compare both --by V=p,q --label A B", 2, "--label: the halves of --by are called by their values");
     run("sweep --compare both --by V=p,r", 0, "  chance      p = ");
     run("sweep --compare both --by V", 2, "give two values of the knob");
-    run("sweep --compare both --by V=p,s", 2, "give two values of the knob");
+    run("sweep --compare both --by V=p,s", 2, "give two values of the knob, as --by NAME=A,B; it has p, q, r");
     run("sweep --compare both --by W", 2, "has no such knob");
     run("sweep --compare both both --by V", 2, "goes with one directory");
     run("sweep --compare both --by V=p,q --json", 0, "");
