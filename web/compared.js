@@ -31,7 +31,8 @@ function runsCompared(comparisons, all) {
         tip: (key) => { const row = one.metrics[key];
           return `p = ${brief(row.p_value)}; 95% interval ${brief(row.ci[0])} to ${brief(row.ci[1])}; equal runs differ by ${percent(row.between_runs_percent / 100)}`; } },
     ])];
-  return [...comparisons.flatMap((one) => [differences(one), element("p", { class: "headline" }, one.step_change), note(`Largest change: ${one.largest_change}.`),
+  return [...comparisons.flatMap((one) => [differences(one), element("p", { class: "headline" }, one.step_change),
+    one.step_change.includes(one.largest_change.split(", ")[0]) ? null : note(`Largest change: ${one.largest_change}.`),
     one.between_runs ? note(one.between_runs) : null]), table("Figures of each run", columns, Object.keys(comparisons[0].metrics), "compared"),
     stack("Causes, per step", all.map((one) => ({ name: one.label, parts: byCauseName(causes(one.summary)) })))];
 }
