@@ -171,6 +171,8 @@ AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax
 void aorta_cli_one_heap(void);
 
 /* Compiles each of --comm-pattern. (line.c) */
+/* Names --recover where a file that breaks off was read without it; returns the status, with more words. */
+AORTA_MUST_USE aorta_status aorta_cli_name_recover(aorta_status status, bool recover);
 AORTA_MUST_USE aorta_status aorta_cli_comm_patterns(struct aorta_cli_line *line, const struct aorta_string_list *list);
 
 /* What --help prints: usage, about, the options with their defaults. */

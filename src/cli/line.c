@@ -442,6 +442,14 @@ aorta_status aorta_cli_open_device(const char *words, int local_rank, const stru
     return NULL;
 }
 
+aorta_status aorta_cli_name_recover(aorta_status status, bool recover) {
+    const char *message = aorta_status_message(status);
+    if (aorta_status_code(status) != AORTA_FORMAT || recover || strstr(message, "--recover")) return status;
+    aorta_status named = AORTA_ERROR(AORTA_FORMAT, "%s; --recover takes the events before it", message);
+    aorta_status_free(status);
+    return named;
+}
+
 aorta_status aorta_cli_comm_patterns(struct aorta_cli_line *line, const struct aorta_string_list *list) {
     for (size_t i = 0; i < list->count; i++)
         AORTA_TRY(aorta_annotate(aorta_kernel_patterns_add(&line->patterns, list->items[i]), "--comm-pattern"));

@@ -93,7 +93,7 @@ static aorta_status read_steps(const struct aorta_string_list *list, struct aort
         errno = 0;
         steps[options->step_count] = strtoll(list->items[i], &end, 10);
         if (errno || *end || end == list->items[i])
-            return AORTA_ERROR(AORTA_USAGE, "--step %s: a step's number or all", list->items[i]);
+            return AORTA_ERROR(AORTA_USAGE, "--step: found \"%s\"; expected a step's number or all", list->items[i]);
         options->step_count++;
     }
     options->steps = steps;
@@ -136,8 +136,8 @@ static aorta_status check_work(const struct analyze_arguments *arguments, unsign
                                aorta_by_name((enum aorta_by)i), option);
     if (arguments->phase && !aorta_phase_exists(arguments->phase))
         return AORTA_ERROR(AORTA_USAGE,
-                           "--phase %s: forward, backward, recomputation, optimizer, prefill, decode or \"prefill and "
-                           "decode\"",
+                           "--phase: found \"%s\"; expected one of forward, backward, recomputation, optimizer, "
+                           "prefill, decode, \"prefill and decode\"",
                            arguments->phase);
     return aorta_annotate(aorta_within_check(arguments->within), "--within");
 }
@@ -205,6 +205,7 @@ static aorta_status analyze(struct aorta_cli_line *line, const struct analyze_ar
     AORTA_TRY(aorta_cli_page_prepare(arguments->html));
     aorta_status status = aorta_recorded_open((const char *const *)line->operands, (size_t)line->operand_count,
                                               &reading, &options, &log, &recorded);
+    status = aorta_cli_name_recover(status, arguments->recover);
     const bool evaluated = !report.by || arguments->json || arguments->output || arguments->html || arguments->csv;
     if (!status && evaluated) status = aorta_recorded_evaluate(&recorded);
     report.analysis = &recorded.analysis;

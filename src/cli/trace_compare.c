@@ -186,6 +186,7 @@ static aorta_status compare(struct aorta_cli_line *line, void *values) {
         .recover = arguments->recover, .guarded = true, .patterns = line->patterns, .functions = true};
     const struct aorta_verdict_style style = aorta_cli_style(line, stdout);
     aorta_status status = read_all(&r, paths, count, &arguments->labels, &options);
+    status = aorta_cli_name_recover(status, arguments->recover);
     if (!status) status = show(arguments, &r, &style);
     for (size_t i = 0; i < count; i++) aorta_recorded_free(&r.items[i]);
     for (size_t i = 0; i < count; i++) aorta_differences_free(&r.differences[i]);

@@ -227,6 +227,7 @@ static aorta_status merge(struct aorta_cli_line *line, void *values) {
                               ? merge_with_tracks(line, arguments, &options, &report)
                               : aorta_trace_merge((const char *const *)line->operands, (size_t)line->operand_count,
                                                   arguments->output, &options, NULL, arguments->quiet, &report);
+    status = aorta_cli_name_recover(status, arguments->recover);
     if (!status) status = aorta_cli_print(&report, arguments->output, false);
     if (!status && arguments->perfetto) status = show_in_perfetto(arguments->output);
     aorta_text_free(&report);
