@@ -1,4 +1,5 @@
 #include "base/settings.h"
+#include "base/lines.h"
 #include "base/rows.h"
 
 #include <stdbool.h>
@@ -44,6 +45,15 @@ void aorta_differences_free(struct aorta_differences *differences) {
     *differences = (struct aorta_differences){0};
 }
 
+static void put_value(const char *value, struct aorta_text *out) {
+    enum { MOST = 60 };
+    if (!value) value = "not set";
+    if (aorta_columns(value) > MOST)
+        aorta_text_column(out, value, MOST);
+    else
+        aorta_text_puts(out, value);
+}
+
 void aorta_differences_list(const struct aorta_differences *differences, struct aorta_text *out) {
     enum { SHOWN = 8 };
     static const char variables[] = "environment.";
@@ -51,8 +61,10 @@ void aorta_differences_list(const struct aorta_differences *differences, struct 
     for (size_t i = 0; i < count && i < SHOWN; i++) {
         const struct aorta_setting_difference *d = &differences->items[i];
         const char *key = d->key + (strncmp(d->key, variables, strlen(variables)) == 0 ? strlen(variables) : 0);
-        aorta_text_printf(out, "%s%s is %.60s, was %.60s", i ? "; " : "", key, d->candidate ? d->candidate : "not set",
-                          d->reference ? d->reference : "not set");
+        aorta_text_printf(out, "%s%s is ", i ? "; " : "", key);
+        put_value(d->candidate, out);
+        aorta_text_puts(out, ", was ");
+        put_value(d->reference, out);
     }
     if (count > SHOWN) aorta_text_printf(out, "; and %zu more (--json has all)", count - SHOWN);
 }

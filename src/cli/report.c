@@ -49,7 +49,7 @@ static const struct aorta_option rows[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .styled = true,
-    .usage = "aorta report DIR | --log-dir DIR [--label NAME] [--log-dir DIR --label NAME …] [--output DIR] "
+    .usage = "aorta report DIR … | --log-dir DIR [--label NAME] [--log-dir DIR --label NAME …] [--output DIR] "
              "[--html OUT] [--csv DIR] [--reference NAME --candidate NAME]",
     .about =
         "Reads the files that training runs wrote, says what limits each run and what to change, and writes "

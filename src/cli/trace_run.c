@@ -151,7 +151,8 @@ aorta_status aorta_trace_run_steps(struct aorta_trace_list *list, const char *st
         aorta_text_puts(words, "no steps are marked and none show in the order of the kernels: the figures "
                                "are those of the whole recording, start and end included");
     else if (list->items[0]->steps_by == AORTA_STEPS_BY_REPETITION)
-        aorta_text_printf(words, "%s found in the repetition of the kernels; the figures are theirs (--whole: of all)",
+        aorta_text_printf(words,
+                          "%s found by repeating kernels; the figures are of these steps (--whole: of the recording)",
                           aorta_counted((long long)list->items[0]->step_count, "step").text);
     if (!*steps || list->items[0]->steps_by == AORTA_STEPS_BY_REPETITION) aorta_text_append(words, "", 1);
     return NULL;

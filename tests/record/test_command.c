@@ -171,7 +171,7 @@ static void steps_are_those_of_nvtx(void **state) {
 static void steps_that_nobody_marked_are_found(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "$A trace run --json -o rec -- $P layers 20");
-    shell_expect(shell, 0, "{", "19 steps found in the repetition of the kernels");
+    shell_expect(shell, 0, "{", "19 steps found by repeating kernels");
     json_t *analysis = parse(shell->output);
     const json_t *rank = json_array_get(json_object_get(analysis, "ranks"), 0);
     assert_true(number(rank, "compute_ms") == 13.3); /* without the start, and without the step that has no end */

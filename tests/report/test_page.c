@@ -306,15 +306,17 @@ static void what_differs_comes_first(void **state) {
         {10000000,
          "{\"fsdp\": {\"forward_prefetch\": false}, \"training\": {\"output_dir\": \"b\", \"batch_size\": 8}}",
          "{\"schema_version\": 1, \"host\": {\"name\": \"x\"}, \"software\": {\"driver\": \"13.0\"}, "
-         "\"environment\": {\"NCCL_PROTO\": \"LL\"}}"}};
+         "\"environment\": {\"NCCL_PROTO\": \"LL\", \"NCCL_TOPO_FILE\": "
+         "\"/opt/topology/of/a/node/with/a/path/beyond/sixty/characters.xml\"}}"}};
     json_t *root;
     struct aorta_text text = compared(sides, &root);
     const char *found =
         strstr(text.data, "  different   fsdp.forward_prefetch is false, was true; software.driver is 13.0, was 12.6;\n"
-                          "              NCCL_PROTO is LL, was not set\n");
+                          "              NCCL_PROTO is LL, was not set; NCCL_TOPO_FILE is\n"
+                          "              /opt/topology/of/a/node/with/a/path/beyond/sixty/characters…, was not set\n");
     assert_non_null(found);
     const json_t *pair = json_object_get(root, "comparison");
-    assert_int_equal(json_array_size(json_object_get(pair, "differences")), 3);
+    assert_int_equal(json_array_size(json_object_get(pair, "differences")), 4);
     assert_string_equal(json_string_value(json_object_get(
                             json_object_get(json_object_get(json_object_get(root, "labels"), "b"), "environment"),
                             "environment.NCCL_PROTO")),
