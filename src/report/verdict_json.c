@@ -54,8 +54,8 @@ static void put_string(struct aorta_json *json, const char *key, const char *val
     if (value) aorta_json_key_string(json, key, value);
 }
 
-static void write_place(const struct aorta_fact_place *place, struct aorta_json *json) {
-    aorta_json_key_object(json, "place");
+static void write_place(const char *key, const struct aorta_fact_place *place, struct aorta_json *json) {
+    aorta_json_key_object(json, key);
     put_string(json, "name", place->name);
     put_string(json, "after", place->after);
     put_string(json, "shape", place->shape);
@@ -76,10 +76,20 @@ static void write_facts(const struct aorta_finding *finding, struct aorta_json *
         aorta_json_key_double(json, "value", fact->value);
         aorta_json_key_string(json, "unit", aorta_unit_name(aorta_fact_rows[fact->key].unit));
         put_string(json, "text", fact->text);
-        write_place(&fact->place, json);
+        write_place("place", &fact->place, json);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
+}
+
+/* The place of the first fact that names one. */
+static void write_origin(const struct aorta_finding *finding, struct aorta_json *json) {
+    const struct aorta_facts *facts = &finding->facts;
+    for (size_t i = 0; i < facts->count; i++)
+        if (facts->items[i].place.name) {
+            write_place("origin", &facts->items[i].place, json);
+            return;
+        }
 }
 
 static void write_shares(const struct aorta_finding *finding, struct aorta_json *json) {
@@ -117,6 +127,7 @@ static void write_finding(const struct aorta_verdict *verdict, const struct aort
         aorta_json_key_string(json, "together_with", aorta_cause_name(finding->partner));
         aorta_json_key_double(json, "together_ms", finding->joint_ms);
     }
+    write_origin(finding, json);
     write_facts(finding, json);
     write_shares(finding, json);
     struct aorta_text evidence = {0}, advice = {0};

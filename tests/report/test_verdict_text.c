@@ -720,6 +720,8 @@ static void at_most_eight_blocks(void **state) {
 
     struct aorta_text json_text = {0};
     struct aorta_json json;
+    (void)set(&findings[0], AORTA_FACT_OPERATIONS, 3, NULL);
+    (void)set(&findings[0], AORTA_FACT_OPERATION, 1, "softmax");
     aorta_json_begin(&json, &json_text, 0);
     aorta_json_object(&json);
     aorta_verdict_json(&verdict, &json);
@@ -732,6 +734,7 @@ static void at_most_eight_blocks(void **state) {
     *view = '\0';
     assert_int_equal(count(json_text.data, "\"cause\""), BLOCKS);
     said_expect(json_text.data, "\"compute\"");
+    assert_int_equal(count(json_text.data, "\"origin\": {\"name\": \"softmax\""), 1);
     said_expect(strstr(json_text.data, "\"verdict_folded\""), "\"rows\": 3");
     said_expect(strstr(json_text.data, "\"verdict_folded\""), "\"cost_ms\": 3.0");
     aorta_text_free(&json_text);
