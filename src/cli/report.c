@@ -30,7 +30,7 @@ static const struct aorta_option rows[] = {
     {"html", AORTA_OPTION_STRING, AT(options.page), "null", .nullable = true, .argument = "OUT",
      .path = AORTA_PATH_FILE, .help = "the page's file; default: index.html in the directory of --output"},
     {"reference", AORTA_OPTION_STRING, AT(options.reference), "null", .nullable = true, .argument = "NAME",
-     .help = "label of the reference"},
+     .help = "label of the reference; default: of two labels the first"},
     {"candidate", AORTA_OPTION_STRING, AT(options.candidate), "null", .nullable = true, .argument = "NAME",
      .help = "label to compare"},
     {"warmup", AORTA_OPTION_INT, AT(options.warmup), "null", .nullable = true, .when_null = -1, .limits = &not_negative,

@@ -183,7 +183,6 @@ static aorta_status look_at_last(struct aorta_trace_windows *windows, const stru
         if (list.items[i].start_ms > windows->evaluated_ms) status = take(windows, &list.items[i]);
         for (; removed + (size_t)windows->options.keep <= i; removed++) aorta_window_remove(&list.items[removed]);
     }
-    if (!list.count) fprintf(stderr, "%s: no window is in %s\n", windows->options.command, windows->options.directory);
     aorta_arena_free(&list.arena);
     return status;
 }

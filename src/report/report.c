@@ -227,7 +227,11 @@ static aorta_status read_and_analyze(const struct aorta_report_options *options,
     for (size_t i = 0; i < options->input_count; i++)
         if (!named_before(options, i)) AORTA_TRY(read_label(options, i, log, labels, &read));
     AORTA_TRY(find_label(labels, options->reference, "--reference", &labels->reference));
-    return find_label(labels, options->candidate, "--candidate", &labels->candidate);
+    AORTA_TRY(find_label(labels, options->candidate, "--candidate", &labels->candidate));
+    if (labels->reference || labels->count != 2) return NULL; /* of two the second is compared, as on the page */
+    labels->reference = &labels->items[0];
+    labels->candidate = &labels->items[1];
+    return NULL;
 }
 
 aorta_status aorta_report_make(const struct aorta_report_options *options, const struct aorta_log *log,
