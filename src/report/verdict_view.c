@@ -55,6 +55,7 @@ static void put_busy(const struct aorta_verdict *verdict, double step_ms, struct
 }
 
 static void add_step(struct build *build) {
+    static const double MORE = 1.005; /* times the mean */
     const struct aorta_verdict *verdict = build->verdict;
     const struct aorta_verdict_replay *replay = &verdict->replay;
     struct aorta_text text = {0};
@@ -71,7 +72,7 @@ static void add_step(struct build *build) {
         const double step_ms = replay->known ? aorta_verdict_gained_ms(verdict) : verdict->step_ms_mean;
         aorta_text_printf(&text, "%s ms", aorta_measured(step_ms).text);
         if (verdict->whole) aorta_text_puts(&text, " in all");
-        if (verdict->together_ms >= (1 + changes) * step_ms)
+        if (verdict->together_ms >= MORE * step_ms)
             aorta_text_printf(&text, " (mean of %zu devices; %s together)", verdict->rank_count,
                               aorta_measured(verdict->together_ms).text);
         if (verdict->whole && !verdict->asked) aorta_text_puts(&text, ", as the recording marks no steps");
@@ -204,7 +205,7 @@ static void add_basis(struct build *build) {
                           aorta_counted((long long)verdict->rank_count, "rank").text);
     if (verdict->warmup && !verdict->whole) aorta_text_printf(&text, " after %zu of warm-up", verdict->warmup);
     if (verdict->unled) aorta_text_puts(&text, ", without the first, whose start is not recorded");
-    if (verdict->outside > LEFT_OUT && verdict->outside <= HALF) /* more is said in line 1 */
+    if (verdict->outside > LEFT_OUT && verdict->outside <= HALF)
         aorta_text_printf(&text, ", %.0f%% of the %s's work", 100 * (1 - verdict->outside), device(verdict));
     if (name) aorta_text_printf(&text, ", %.*s", aorta_model_length(name), name);
     if (verdict->outside > HALF) aorta_text_puts(&text, "; --whole analyzes all work");
