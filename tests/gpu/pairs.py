@@ -222,14 +222,25 @@ TENTH = [
     pair("checked", 1, "checked.cu", "", "blind", "host_sync"),
     pair("reader", 1, "reader.cu", "", "ahead", "data_wait host_pause"),
     pair("results", 1, "results.cu", "", "during", "copy"),
-    pair("arrays", 1, "arrays.py", "", "device", "copy"),
     pair("waves", 1, "waves.py", "", "fused", "fusion"),
     pair("halo", 2, "halo.cu", "", "during", "host_pause host_collective", advice="MPI"),
     pair("gradients", 1, "gradients.cu", "", "own", "exposed_collective serialized_streams", gpus=2),
     pair("compress", 2, "compress.py", "", "hook", "exposed_collective precision slow_collective", advice="bf16|half", how=BOTH),
 ]
+ELEVENTH = [
+    pair("brightness", 1, "brightness.cu", "", "last", "host_sync"),
+    pair("ranking", 1, "ranking.cu", "", "space", "allocation"),
+    pair("parcels", 1, "parcels.cu", "", "joined", "copy host_launch"),
+    pair("meetings", 1, "meetings.cu", "", "events", "host_sync"),
+    pair("snapshots", 1, "snapshots.cu", "", "beside", "host_pause copy"),
+    pair("recaptured", 1, "recaptured.cu", "", "once", "host_pause host_launch"),
+    pair("pinned_each", 1, "pinned_each.cu", "", "given", "allocation host_pause"),
+    pair("handles", 1, "handles.cu", "", "given", "host_pause allocation"),
+    pair("tensors", 2, "tensors.cu", "", "joined", "exposed_collective slow_collective host_launch"),
+]
 SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH, "seventh": SEVENTH,
-        "eighth": EIGHTH, "ninth": NINTH, "tenth": TENTH}
+        "eighth": EIGHTH, "ninth": NINTH, "tenth": TENTH,
+        "eleventh": ELEVENTH}
 PAIRS = {one.name: one for group in SETS.values() for one in group}
 
 
@@ -329,7 +340,7 @@ def build(source, folder):
     """The program of a CUDA source, built in the folder."""
     program = os.path.join(folder, source[:-3])
     command = ["nvcc", "-O2", "-arch=native", "-o", program, os.path.join(SCRIPTS, source), *LIBRARIES]
-    if source == "halo.cu":
+    if source in ("halo.cu", "tensors.cu"):
         words = subprocess.run(["mpicc", "--showme"], capture_output=True, text=True, check=True).stdout.split()
         command += [word for word in words if word[:2] in ("-I", "-L", "-l")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
