@@ -365,15 +365,15 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
     if (!remedies->memory.failed) aorta_remedy_leaves(model, analysis);
     reserve_ledger(model);
     if (remedies->memory.failed) return;
-    for (size_t i = 0; i < model->leaf_count; i++) remedies->looks_up |= aorta_remedy_looks_up(&model->leaves[i]);
     double convolutions_ns = 0;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
+        const double ns = leaf->counted ? leaf->ns / model->steps : 0;
+        remedies->looks_up |= aorta_remedy_looks_up(leaf);
         remedies->norms_batches |= leaf->kernels_any & (AORTA_KERNEL_BATCH_NORM | AORTA_KERNEL_PLANE_NORM);
-        if (leaf->kind == LEAF_CONVOLUTION && leaf->counted) convolutions_ns += leaf->ns / model->steps;
+        remedies->kernels_ns += ns;
+        convolutions_ns += leaf->kind == LEAF_CONVOLUTION ? ns : 0;
     }
-    for (size_t i = 0; i < model->leaf_count; i++)
-        if (model->leaves[i].counted) remedies->kernels_ns += model->leaves[i].ns / model->steps;
     remedies->convolves = convolutions_ns > MUCH * remedies->kernels_ns;
     find_rates(model);
     if (!model->rates)

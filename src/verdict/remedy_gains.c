@@ -208,18 +208,24 @@ static void set(struct aorta_finding *finding, enum aorta_fact_key key, double v
     (void)aorta_facts_set(&finding->facts, key, value);
 }
 
+/* All kernels of a rank: what it changes is a part of them. */
+static void set_kernels(const struct aorta_remedy_gains *measured, size_t rank, struct aorta_finding *finding) {
+    static const double BESIDE = 1.05;
+    const double kernels_ns = measured->ranks[rank].kernels_ns;
+    struct aorta_fact *all = aorta_facts_set(&finding->facts, AORTA_FACT_KERNELS, kernels_ns / 1e6);
+    if (kernels_ns > BESIDE * measured->busy_ns) all->text = " of work on several streams";
+    if (measured->rank_count > 1) all->place.rank = measured->analysis->ranks[rank].rank;
+}
+
 /* What it changes, and the operation that gains most. */
 static void add_touched(const struct aorta_remedy_gains *measured, size_t most, enum aorta_remedy remedy,
                         struct aorta_finding *finding) {
-    static const double BESIDE = 1.05;
     const struct aorta_remedies *rank = &measured->ranks[most];
     const struct aorta_remedy_row *row = &rank->rows[remedy];
     if (!row->largest.name) return;
     set(finding, AORTA_FACT_OPERATIONS, row->operations);
     set(finding, AORTA_FACT_TOUCHED, row->touched_ns / 1e6);
-    struct aorta_fact *all = aorta_facts_set(&finding->facts, AORTA_FACT_KERNELS, rank->kernels_ns / 1e6);
-    if (rank->kernels_ns > BESIDE * measured->busy_ns) all->text = " of work on several streams";
-    if (measured->rank_count > 1) all->place.rank = measured->analysis->ranks[most].rank;
+    set_kernels(measured, most, finding);
     struct aorta_fact *fact =
         aorta_facts_set_named(&finding->facts, AORTA_FACT_OPERATION, row->largest.ns / 1e6, row->largest.name);
     fact->place.shape = aorta_facts_text(&finding->facts, row->largest.dims);
@@ -312,7 +318,7 @@ static void add_plain(const struct aorta_remedy_gains *measured, struct aorta_ve
     if (first->plain.before_tf32) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
     set(finding, AORTA_FACT_OPERATIONS, first->plain.operations);
     set(finding, AORTA_FACT_TOUCHED, first->plain.ns / 1e6);
-    set(finding, AORTA_FACT_KERNELS, first->kernels_ns / 1e6);
+    set_kernels(measured, 0, finding);
     aorta_facts_flag(&finding->facts, AORTA_FACT_GAIN_UNKNOWN);
 }
 

@@ -799,6 +799,17 @@ static void steps_without_collectives_wait_for_the_host(void **state) {
     expect("      654 operations take 17.1 of 31.9 ms; gain limited by waits for the host or a collective\n");
 }
 
+/* A sum of work that is more than the step, and of one rank, says so. */
+static void sums_say_what_they_are_of(void **state) {
+    (void)state;
+    begin(50);
+    struct aorta_finding *finding = add(AORTA_CAUSE_FUSION, 20, 0);
+    set_operation(finding, 654, 17.1, "aten::copy_");
+    struct aorta_fact *all = set(finding, AORTA_FACT_KERNELS, 131.9, NULL);
+    all->text = " of work on several streams", all->place.rank = 1;
+    expect("      654 operations take 17.1 of 132 ms of work on several streams, rank 1\n");
+}
+
 /* The same facts in the same order, as tables whose cells hide nothing. */
 static void markdown_has_the_same(void **state) {
     (void)state;
@@ -854,6 +865,7 @@ int main(void) {
         TEST(worst_places_are_within_the_gain),
         TEST(worst_places_are_named_once),
         TEST(steps_without_collectives_wait_for_the_host),
+        TEST(sums_say_what_they_are_of),
         TEST(markdown_has_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

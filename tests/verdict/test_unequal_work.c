@@ -81,6 +81,7 @@ static double straggler_us(const struct program *program, bool unequal, double m
     if (!(program->pace_us > 0)) { /* both are of the late rank's products */
         assert_non_null(precision);
         assert_int_equal(precision->share_count, 1);
+        assert_int_equal(aorta_facts_find(&precision->facts, AORTA_FACT_KERNELS)->place.rank, 0);
         assert_int_equal(precision->shares[0].cause, AORTA_CAUSE_STRAGGLER);
         assert_true(precision->shares[0].ms <= fmin(found->alone_ms, precision->alone_ms) * 1.001);
     }
