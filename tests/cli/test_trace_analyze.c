@@ -503,6 +503,34 @@ static size_t csv_lines(const char *folder, const char *key) {
     return lines;
 }
 
+/* 64 bytes are allocated and freed within an operation; 1000 are there when the recording begins. */
+static void memory_says_what_it_was_for(void **state) {
+    (void)state;
+    static const char memory[] =
+        "{\"ph\":\"i\",\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\",\"pid\":1,\"tid\":1,"
+        "\"ts\":%d,\"args\":{\"Total Reserved\":4096,\"Total Allocated\":%d,\"Bytes\":%d,"
+        "\"Device Id\":0,\"Device Type\":1,\"Addr\":1}},";
+    char path[] = "/tmp/aorta_memory_XXXXXX.json", words[64];
+    FILE *out = fdopen(mkstemps(path, 5), "w");
+    int exit_code;
+    assert_non_null(out);
+    fputs("{\"traceEvents\":[", out);
+    fprintf(out, memory, 20, 1064, 64);
+    fprintf(out, memory, 60, 1000, -64);
+    fputs("{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::relu\",\"pid\":1,\"tid\":1,\"ts\":10,\"dur\":80},"
+          "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"relu\",\"pid\":0,\"tid\":7,\"ts\":30,\"dur\":20,"
+          "\"args\":{\"device\":0,\"stream\":7}}]}",
+          out);
+    fclose(out);
+    snprintf(words, sizeof words, "--by memory %s", path);
+    char *output = run(words, &exit_code);
+    assert_int_equal(exit_code, 0);
+    assert_non_null(strstr(output, "  before the recording\n"));
+    assert_non_null(strstr(output, "  workspace (freed soon), aten::relu\n"));
+    free(output);
+    unlink(path);
+}
+
 /* Every array of objects in the JSON is a file, with a line for each object. */
 static void tables_as_csv(void **state) {
     (void)state;
@@ -578,6 +606,7 @@ static void markdown_is_made_of_tables(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_as_csv),
+        cmocka_unit_test(memory_says_what_it_was_for),
         cmocka_unit_test(calls_answer),
         cmocka_unit_test(the_answer_is_short_and_whole),
         cmocka_unit_test(markdown_is_made_of_tables),
