@@ -153,6 +153,7 @@ static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_f
     const struct aorta_finding *compute = aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE);
     const struct aorta_finding *first = &verdict->findings[0];
     const double found = aorta_finding_shown_ms(first) / aorta_verdict_gained_ms(verdict);
+    const double most = aorta_finding_most_ms(first) / aorta_verdict_gained_ms(verdict);
     const bool bound = aorta_verdict_is_bound(verdict), unknown = is_compute_unknown(compute);
     const struct aorta_finding *named = bound ? compute : costliest, *second = second_to(verdict, compute);
     if (bound)
@@ -168,7 +169,7 @@ static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_f
     if (unknown)
         aorta_text_printf(out, "; %sgains of compute unknown", gains_compute(verdict) ? "other " : "");
     else if (bound && found >= FOUND)
-        aorta_text_printf(out, "; the largest fix gains %.0f%%", 100 * found);
+        aorta_text_printf(out, "; the largest fix gains %s%.0f%%", most > found ? "at most " : "", 100 * most);
     else if (bound && !second)
         aorta_text_puts(out, "; no fix above 2% found");
     if (second && compute == named) {

@@ -181,7 +181,8 @@ static void names_are_short_or_whole(void **state) {
         "false, false, false, true, false>(pytorch_flash::Flash_fwd_params)\n";
     for (int full = 0; full < 2; full++) {
         const char *const expected[] = {"\nPer step, ms\n", "  kernels and copies\n",
-                                        full ? whole : "  flash_fwd_kernel\n", "  calls that wait for the GPU\n"};
+                                        full ? whole : "  flash_fwd_kernel\n",
+                                        "   max us  calls that wait for the GPU\n"};
         int exit_code;
         char *output = run(full ? "--full-names " WHOLE "/h100_qwen.json.gz" : WHOLE "/h100_qwen.json.gz", &exit_code);
         assert_int_equal(exit_code, 0);
