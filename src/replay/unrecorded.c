@@ -241,15 +241,17 @@ static uint32_t host_of(const struct aorta_graph *graph, uint32_t edge) {
 }
 
 /* The lag of an edge from a call without the cost of recording: for an edge between two calls without all of that cost,
- * for a launch without CUPTI's part. Loaders take as long for a batch as before. */
+ * for a launch without CUPTI's part. Loaders take as long for a batch as before. Stalls and waits for data vary as the
+ * host's own time does, whatever recording costs. */
 static int64_t lag_without(const struct aorta_trace_graph *built, struct aorta_recording_cost *cost, uint32_t edge,
                            uint32_t to, struct aorta_recording_weight weight) {
     const struct aorta_graph *graph = &built->graph;
     const uint32_t from = graph->from[edge];
-    const int64_t lag_ns = graph->lag_ns[edge];
-    if (lag_ns <= 0) return lag_ns;
-    if (graph->kind[edge] == AORTA_EDGE_BATCH) return (int64_t)(weight.own * (double)lag_ns);
-    if (graph->kind[edge] == AORTA_EDGE_LAUNCH) {
+    const uint8_t kind = graph->kind[edge];
+    const bool own = kind == AORTA_EDGE_BATCH || kind == AORTA_EDGE_DATA || kind == AORTA_EDGE_PAUSE;
+    const int64_t lag_ns = own ? (int64_t)(weight.own * (double)graph->lag_ns[edge]) : graph->lag_ns[edge];
+    if (lag_ns <= 0 || kind == AORTA_EDGE_BATCH) return lag_ns;
+    if (kind == AORTA_EDGE_LAUNCH) {
         const int64_t own_ns = (int64_t)(weight.cost * aorta_recording_costs(cost)->within_ns);
         return own_ns < lag_ns / 2 ? lag_ns - own_ns : lag_ns - lag_ns / 2;
     }

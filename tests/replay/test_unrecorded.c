@@ -270,6 +270,24 @@ static void a_device_bound_step_stays(void **state) {
     end(&made);
 }
 
+/* The same with a stall of 30 ms, which varies as the host's own time does. */
+static void a_stall_varies_with_the_host(void **state) {
+    (void)state;
+    const struct program program = {.own_ns = 16900,
+                                    .kernel_ns = 60000,
+                                    .enter_ns = 850,
+                                    .leave_ns = 350,
+                                    .cupti_ns = 2800,
+                                    .pace = 1.3,
+                                    .sleep_ns = 30000000};
+    struct made made;
+    record(&made, &program);
+    const double stall_ns = (double)program.sleep_ns / STEPS;
+    assert_true(made.unrecorded.range_ns[0] < made.unrecorded.step_ns - 0.06 * stall_ns);
+    assert_true(made.unrecorded.range_ns[1] > made.unrecorded.step_ns + 0.08 * stall_ns);
+    end(&made);
+}
+
 /* Recording makes the host the limit; without it the device is: 25 us a unit. */
 static void the_limit_changes(void **state) {
     (void)state;
@@ -404,6 +422,7 @@ int main(void) {
         cmocka_unit_test(a_host_bound_step_is_found),
         cmocka_unit_test(steps_of_calls_stay_apart),
         cmocka_unit_test(a_device_bound_step_stays),
+        cmocka_unit_test(a_stall_varies_with_the_host),
         cmocka_unit_test(the_limit_changes),
         cmocka_unit_test(what_costs_nothing_stays),
         cmocka_unit_test(a_loader_is_no_faster),
