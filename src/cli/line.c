@@ -442,9 +442,11 @@ aorta_status aorta_cli_open_device(const char *words, int local_rank, const stru
     return NULL;
 }
 
+/* What names a byte breaks off there. */
 aorta_status aorta_cli_name_recover(aorta_status status, bool recover) {
     const char *message = aorta_status_message(status);
-    if (aorta_status_code(status) != AORTA_FORMAT || recover || strstr(message, "--recover")) return status;
+    if (aorta_status_code(status) != AORTA_FORMAT || recover || !strstr(message, " byte ")) return status;
+    if (strstr(message, "--recover")) return status;
     aorta_status named = AORTA_ERROR(AORTA_FORMAT, "%s; --recover takes the events before it", message);
     aorta_status_free(status);
     return named;

@@ -70,6 +70,8 @@ static const struct {
     {TRACE_DATA "/h100_qwen.json --by memory", 0,
      "1003.1 MB, 1.709 ms before the first work, of 2629.8 MB that the allocator holds\n  allocated before the "
      "recording"},
+    {"--help >/dev/null; echo '{\"traceEvents\": []}' | " AORTA_PROGRAM " trace analyze - 2>&1 | grep -c recover; true",
+     0, "0\n"},
     {"--help >/dev/null; head -c 5000 " WHOLE "/h100_qwen.json.gz | " AORTA_PROGRAM " trace analyze -", 1,
      "; --recover takes the events before it\n"},
     {WHOLE "/h100_qwen.json.gz --whole", 0, "basis      whole recording of 1 rank"},
