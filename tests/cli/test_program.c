@@ -34,7 +34,7 @@ static const struct {
     {"trace analyze --help | grep -c full-names", 0, "1\n"},
     {"help info", 0, "Usage: aorta info [--json]"},
     {"info --help", 0, "print one JSON object"},
-    {"help serialized_streams", 0, "KIND queued before compute (serialized_streams)\n"},
+    {"help serialized_streams", 0, "serialized streams of KIND (serialized_streams)\n"},
     {"help fussion", 2, "unknown command or cause \"fussion\"; did you mean \"aorta help fusion\"?"},
     {"help verdict", 0, "  all fixes     the step with all fixes together;"},
     {"help verdict", 0, "\n  host_launch         late kernel launches\n"},
