@@ -190,8 +190,9 @@ enum { BLOCKED_NS = 1000000, NEAR_NS = 100000, NEAR_PART = 50, LOADED_NS = 50000
 
 /* How long the launch of a kernel lasts that may have blocked. Loading one counts by its share of the recording. */
 static int64_t blocked_ns(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    if (!work->first) return BLOCKED_NS;
     const int64_t part_ns = (trace->work[trace->work_count - 1].start_ns - trace->work[0].start_ns) / LOADED_PART;
-    return !work->first || part_ns > BLOCKED_NS ? BLOCKED_NS : part_ns > LOADED_NS ? part_ns : LOADED_NS;
+    return part_ns > BLOCKED_NS ? BLOCKED_NS : part_ns > LOADED_NS ? part_ns : LOADED_NS;
 }
 
 bool aorta_trace_launch_blocks(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
