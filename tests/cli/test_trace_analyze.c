@@ -528,7 +528,7 @@ static void memory_says_what_it_was_for(void **state) {
     snprintf(words, sizeof words, "--by memory %s", path);
     char *output = run(words, &exit_code);
     assert_int_equal(exit_code, 0);
-    assert_non_null(strstr(output, "  before the recording\n"));
+    assert_non_null(strstr(output, "allocated before the recording\n"));
     assert_non_null(strstr(output, "  workspace (freed soon), aten::relu\n"));
     free(output);
     unlink(path);
