@@ -247,7 +247,7 @@ static aorta_status read_call(struct spool_reader *reader, const void *record) {
         .name = text_number(reader, call.name),
         .thread = aorta_trace_builder_thread(reader->builder, head->process, call.thread),
     };
-    aorta_trace_builder_call(reader->builder, &row);
+    aorta_trace_builder_any_call(reader->builder, &row);
     return NULL;
 }
 

@@ -66,6 +66,21 @@ static void put_host(struct aorta_spool *spool) {
     aorta_spool_note(spool, 3100, "a note of %d", 42);
 }
 
+/* A graph of one launch, which runs nothing. */
+static void put_capture(struct aorta_spool *spool) {
+    static const uint32_t names[] = {6, 3, 7};
+    put_text(spool, 6, "cudaStreamBeginCapture");
+    put_text(spool, 7, "cudaStreamEndCapture");
+    for (uint32_t i = 0; i < 3; i++) {
+        struct aorta_spool_call call = {.start_ns = 3200 + 10 * (int64_t)i,
+                                        .end_ns = 3205 + 10 * (int64_t)i,
+                                        .correlation = 50 + i,
+                                        .name = names[i],
+                                        .thread = 12};
+        aorta_spool_put(spool, AORTA_SPOOL_CALL, 0, &call, sizeof call);
+    }
+}
+
 static void find_ends(const uint8_t *bytes, size_t length, size_t ends[32]) {
     size_t at = sizeof(struct aorta_spool_head), count = 0;
     while (at < length) {
@@ -88,6 +103,7 @@ uint8_t *sample_make(size_t *length, size_t ends[32]) {
     for (uint32_t i = 0; i < sizeof texts / sizeof *texts; i++) put_text(spool, i + 1, texts[i]);
     put_work(spool);
     put_host(spool);
+    put_capture(spool);
     spool->head.lost = 17;
     aorta_spool_set_state(spool, AORTA_SPOOL_ENDED, 0);
     aorta_spool_close(spool);

@@ -45,12 +45,15 @@ static void all_comes_back(void **state) {
     assert_int_equal(trace->streams[trace->work[1].stream].id, 20);
     assert_int_equal(trace->queues[trace->work[0].queue].id, 8);
     assert_string_equal(aorta_trace_text(trace, trace->queues[trace->work[0].queue].type), "compute");
-    assert_int_equal(trace->call_count, 1);
+    assert_int_equal(trace->call_count, 2);
     assert_int_equal(trace->step_count, 1);
     assert_int_equal(trace->steps[0].number, 5);
     assert_int_equal(trace->steps[0].end_ns, 3000);
     assert_string_equal(aorta_trace_text(trace, trace->devices[0].name), "H100");
     assert_int_equal(trace->warnings[AORTA_REASON_LOST].count, 17);
+    assert_int_equal(trace->graph_count, 1);
+    assert_int_equal(trace->graphs[0].count, 1);
+    assert_int_equal(trace->warnings[AORTA_REASON_NO_WORK].count, 0);
     assert_string_equal(facts.command, "python train.py");
     assert_string_equal(facts.library, "/lib/libcupti.so.13");
     assert_string_equal(facts.host, "node7");
