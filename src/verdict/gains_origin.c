@@ -366,6 +366,8 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
     if (compiles(&pause, calls.starts))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPILED);
+    else if (calls.name && strstr(calls.name, "GraphInstantiate"))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_INSTANTIATES);
     else if (loads(&pause, calls.name))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_LOAD);
     else if (calls.computes)

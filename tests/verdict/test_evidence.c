@@ -1092,6 +1092,8 @@ static void a_stall_names_the_call_that_it_is(void **state) {
         assert_string_equal(host ? host : "", rows[i].named ? rows[i].call : "");
         assert_int_equal(said_has(stall, AORTA_FACT_PAUSE_LOAD), rows[i].loads);
         assert_int_equal(strstr(said_advice(stall), "warm-up") != NULL, rows[i].loads);
+        assert_int_equal(strstr(said_advice(stall), "instantiate the graph once") != NULL,
+                         strcmp(rows[i].call, "cudaGraphInstantiate") == 0);
         aorta_verdict_free(&verdict);
         end(&run);
     }
