@@ -146,8 +146,9 @@ static uint8_t *find_ran(const struct aorta_trace_builder *builder, struct aorta
 static void add_captured(struct aorta_trace_builder *builder, uint32_t number, enum aorta_trace_kind kind) {
     const struct aorta_trace_call *call = (const struct aorta_trace_call *)builder->calls.items + number;
     const struct trace_launch key = {.correlation = call->correlation};
+    const struct trace_rows *launches = &builder->launches;
     const struct trace_launch *launch =
-        bsearch(&key, builder->launches.items, builder->launches.count, sizeof key, aorta_by_uint64);
+        launches->count ? bsearch(&key, launches->items, launches->count, sizeof key, aorta_by_uint64) : NULL;
     const struct trace_pending row = {.operation = launch ? launch->operation : -1,
                                       .offset = -1,
                                       .work = {.start_ns = call->start_ns,
