@@ -300,7 +300,7 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
     if (remedy == AORTA_REMEDY_ALIGNMENT && rank->looks_up && !batched)
         aorta_facts_flag(&finding->facts, AORTA_FACT_VOCABULARY);
     if (measured->ranks[0].amd) aorta_facts_flag(&finding->facts, AORTA_FACT_AMD);
-    if (rank->norms_batches) aorta_facts_flag(&finding->facts, AORTA_FACT_BATCH_NORMS);
+    if (rank->norms_batches && rank->convolves) aorta_facts_flag(&finding->facts, AORTA_FACT_BATCH_NORMS);
     if (rank->norms_batches || rank->convolves) aorta_facts_flag(&finding->facts, AORTA_FACT_CONVOLVES);
     if (!measured->analysis->ranks[0].trains) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_GRADIENTS);
     if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
