@@ -324,8 +324,8 @@ static double part_used(const struct aorta_trace_work *work, int32_t multiproces
 static bool is_narrow(const struct aorta_trace_work *work, int32_t multiprocessors) {
     static const int64_t LONG_NS = 100000;
     return work->kind == AORTA_TRACE_KERNEL && work->blocks &&
-           (has_small_blocks(work) || 4 * work->blocks < multiprocessors) && work->end_ns - work->start_ns >= LONG_NS &&
-           !aorta_trace_is_collective(work);
+           (has_small_blocks(work) || aorta_has_few_blocks(work, multiprocessors)) &&
+           work->end_ns - work->start_ns >= LONG_NS && !aorta_trace_is_collective(work);
 }
 
 static void add_narrow(const struct gains *gains, const struct aorta_trace_rank *rank, struct narrow *narrow) {
@@ -461,14 +461,9 @@ static void add_small_copies(struct gains *gains) {
                       fmin(gain_ms, gains->found.gain_ns[AORTA_WITHOUT_HOST_LAUNCH] / 1e6));
 }
 
-/* CUPTI's number of the default stream, which waits for all other streams, as they do for it; HIP's. */
-static bool is_default_stream(int64_t id) {
-    return id == 7 || id == 0;
-}
-
-/* Whether streams take turns and work of the default stream comes between them, with which they cannot run at once. */
+/* Whether streams take turns as work of the default stream comes between them, with which none runs at once. */
 static bool take_turns(const struct gains *gains, const struct aorta_trace_rank *rank) {
-    enum { FEWEST = 8 };
+    enum { FEWEST = 8, CUPTI_DEFAULT = 7, HIP_DEFAULT = 0 }; /* numbers of streams */
     uint32_t stream = AORTA_TRACE_NONE;
     int64_t end_ns = INT64_MIN;
     size_t turns = 0;
@@ -479,7 +474,8 @@ static bool take_turns(const struct gains *gains, const struct aorta_trace_rank 
             const struct aorta_trace_work *work = &rank->work[window->work[j]];
             if (work->start_ns < end_ns) return false;
             end_ns = work->end_ns;
-            if (is_default_stream(rank->trace->streams[work->stream].id)) {
+            const int64_t id = rank->trace->streams[work->stream].id;
+            if (id == CUPTI_DEFAULT || id == HIP_DEFAULT) {
                 separated = true;
                 continue;
             }

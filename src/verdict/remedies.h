@@ -96,4 +96,9 @@ struct aorta_remedies_applied {
 struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set,
                                                    struct aorta_work_scale *scales);
 
+/* Whether a kernel has fewer thread blocks than a quarter of the multiprocessors; false: not known. */
+static inline bool aorta_has_few_blocks(const struct aorta_trace_work *work, int32_t multiprocessors) {
+    return work->blocks && 4 * work->blocks < multiprocessors;
+}
+
 #endif

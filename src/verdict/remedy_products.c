@@ -76,13 +76,12 @@ static bool lacks_kernels(const struct leaf *leaf) {
     return leaf->kind == LEAF_CONVOLUTION && !leaf->gradient && x && x->rank == 5 && x->size[1] <= FEW;
 }
 
-/* A short product with blocks for a quarter of the device or less: one block's time, in any arithmetic. */
-static bool is_narrow(const struct remedy_model *model, const struct leaf *leaf) {
+/* A short product with few blocks takes one block's time, in any arithmetic. */
+static bool is_one_wave(const struct remedy_model *model, const struct leaf *leaf) {
     static const double SHORT_NS = 10e3;
-    const int32_t multiprocessors = aorta_trace_multiprocessors(model->trace, model->rank->device);
-    const uint16_t blocks = model->trace->work[leaf->first_work].blocks;
-    return leaf->kind == LEAF_PRODUCT && leaf->kernels == 1 && leaf->ns < SHORT_NS && blocks &&
-           4 * blocks <= multiprocessors;
+    return leaf->kind == LEAF_PRODUCT && leaf->kernels == 1 && leaf->ns < SHORT_NS &&
+           aorta_has_few_blocks(&model->trace->work[leaf->first_work],
+                                aorta_trace_multiprocessors(model->trace, model->rank->device));
 }
 
 /* Claims what a product takes in another type; false: it is none, or too small. */
@@ -90,7 +89,7 @@ static bool claim_product(struct remedy_model *model, size_t number, enum leaf_m
     const struct leaf *leaf = &model->leaves[number];
     if (!aorta_leaf_multiplies(leaf) || !(leaf->ns > 0)) return false;
     if (isnan(leaf->flops)) {
-        if (is_narrow(model, leaf)) return false;
+        if (is_one_wave(model, leaf)) return false;
         model->rough = true;
         aorta_remedy_claim(model, number, aorta_remedy_product_by_name_ns(leaf, math), 0);
         model->rough = false;
@@ -522,7 +521,7 @@ static void batch_launches(struct remedy_model *model) {
         double ns = 0;
         for (end = i; end < model->leaf_count; end++) {
             const struct leaf *leaf = &model->leaves[end];
-            if (!is_narrow(model, leaf) || !aorta_leaf_follows(model, end, i) || leaf->kernel != first->kernel ||
+            if (!is_one_wave(model, leaf) || !aorta_leaf_follows(model, end, i) || leaf->kernel != first->kernel ||
                 work[leaf->first_work].blocks != work[first->first_work].blocks)
                 break;
             model->order[end - i] = end;

@@ -4,15 +4,16 @@
     pairs.py [OUT] --aorta BIN [--set fourth] [--gpus 2] [--budget 400] [--only NAME ...] [--parallel] on a GPU machine
     pairs.py OUT --aorta BIN --check                                                                   anywhere
 
-The programs are scripts of people/, and CUDA programs, which nvcc builds first. The verdict was developed with the set first. The other sets were written later, with other
-programs. Both forms are timed without a profiler (median of three blocks of steps). The worse form is then recorded by `aorta trace
-run`, and for some pairs also by the torch.profiler in the script. `aorta trace analyze --json` of the recording is compared with
-the times. Programs import in groups and then wait for their turn, so that nothing else runs while one is timed.
+The programs are scripts of people/, and CUDA programs, which nvcc builds first. The verdict was developed with the set first. The
+other sets were written later, with other programs. Both forms are timed without a profiler (median of three blocks of steps). The
+worse form is then recorded by `aorta trace run`, and for some pairs also by the torch.profiler in the script. `aorta trace analyze
+--json` of the recording is compared with the times. Programs import in groups and then wait for their turn, so that nothing else
+runs while one is timed.
 --parallel times pairs of one GPU two at a time, one on each GPU.
 
 A gain is right within 30% of the true one; "range" marks a printed range that has the true gain but not its middle within 30%.
-Where nothing marks the program's step and the verdict's is a part of it (a third or less), shares of the step are compared, and
-so they are of CUDA programs, whose steps nothing marks.
+Where nothing marks the program's step and the verdict's is a part of it (a third or less), shares of the step are compared. Nothing
+marks the steps of CUDA programs: of these, shares are always compared.
 Pairs whose true gain is below 3% of the step are not counted. OUT ($OUT, else /tmp/aorta-pairs) gets pairs.jsonl (a line per
 recording, written at once), pairs.txt, pairs.json, and recordings of at most 8 MB each in pairs-1.tar.xz …, which --check reads.
 Pairs for which the budget has no time are named. The exit status is 0.
@@ -239,8 +240,7 @@ ELEVENTH = [
     pair("tensors", 2, "tensors.cu", "", "joined", "exposed_collective slow_collective host_launch"),
 ]
 SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH, "seventh": SEVENTH,
-        "eighth": EIGHTH, "ninth": NINTH, "tenth": TENTH,
-        "eleventh": ELEVENTH}
+        "eighth": EIGHTH, "ninth": NINTH, "tenth": TENTH, "eleventh": ELEVENTH}
 PAIRS = {one.name: one for group in SETS.values() for one in group}
 
 
@@ -337,13 +337,16 @@ LIBRARIES = ["-lcublas", "-lcufft", "-lnccl"]
 
 
 def build(source, folder):
-    """The program of a CUDA source, built in the folder."""
+    """Builds the program of a CUDA source in the folder. Returns why it was not built, or None."""
     program = os.path.join(folder, source[:-3])
     command = ["nvcc", "-O2", "-arch=native", "-o", program, os.path.join(SCRIPTS, source), *LIBRARIES]
-    if source in ("halo.cu", "tensors.cu"):
-        words = subprocess.run(["mpicc", "--showme"], capture_output=True, text=True, check=True).stdout.split()
-        command += [word for word in words if word[:2] in ("-I", "-L", "-l")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        if source in ("halo.cu", "tensors.cu"):
+            words = subprocess.run(["mpicc", "--showme"], capture_output=True, text=True, check=True).stdout.split()
+            command += [word for word in words if word[:2] in ("-I", "-L", "-l")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"{source} was not built: {error}"
     return f"{source} was not built: {done.stderr[-300:]}" if done.returncode else None
 
 

@@ -710,6 +710,17 @@ static void a_loader_beside_sets_the_pace(void **unused) {
     sim_free(&sim);
 }
 
+static struct aorta_gains gains_of_rank(const struct aorta_replay_rank *rank) {
+    const struct aorta_recording recording = {.ranks = rank, .rank_count = 1, .name_count = 1};
+    struct aorta_graph graph;
+    struct aorta_gains gains;
+    check_ok(aorta_graph_make(&recording, &graph));
+    check_ok(aorta_graph_finish(&graph));
+    measure_gains(&graph, &gains);
+    aorta_graph_free(&graph);
+    return gains;
+}
+
 /* host    [L]............[L]............[L]   the host records nothing until the kernel has ended, as where JAX reads a
  * device     KKKKKKKKKK     KKKKKKKKKK        value: a wait without a call. After long waits its threads wake up later.
  * A pause that ends a quarter after the kernel may be the host's own work.
@@ -737,16 +748,10 @@ static void wait_without_a_call(int64_t kernel_us, int64_t late_us, bool waits) 
                                      .call_count = TURNS,
                                      .thread_count = 1,
                                      .bounds = {.end_ns = INT64_MAX, .steps = 1}};
-    struct aorta_recording recording = {.ranks = &rank, .rank_count = 1, .name_count = 1};
-    struct aorta_graph graph;
-    struct aorta_gains gains;
-    check_ok(aorta_graph_make(&recording, &graph));
-    check_ok(aorta_graph_finish(&graph));
-    measure_gains(&graph, &gains);
+    const struct aorta_gains gains = gains_of_rank(&rank);
     close_to(gains.gain_ns[AORTA_WITHOUT_HOST_PAUSE], waits ? 0 : (TURNS - 1) * (late_us - 1) * US, 1);
     /* the time between the kernel's end and the next launch, and the start */
     close_to(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC], waits ? (TURNS - 1) * (late_us - 5) * US : 0, 5 * TURNS * US);
-    aorta_graph_free(&graph);
 }
 
 static void a_wait_without_a_call(void **unused) {
@@ -756,9 +761,10 @@ static void a_wait_without_a_call(void **unused) {
     wait_without_a_call(1200, 400, false);
 }
 
-/* host    [L][V                          ]---[L][V         A value is read after each kernel. Its copy begins 4 us
- * after device    KKKKKKKKKKKKKKKKKKKKK    C          KKKKKK     the kernel; the next kernel does not need that long.
- */
+/* A value is read after each kernel. Its copy begins 4 us after the kernel; the next kernel does not need that long:
+ *
+ *     host    [L][V                        ]---[L][V
+ *     device    KKKKKKKKKKKKKKKKKKKK    C         KKKKKK */
 static void a_copy_begins_later_than_a_kernel(void **unused) {
     (void)unused;
     enum { TURNS = 50, TURN = 60 * US, KERNEL = 26 * US, COPY = 2 * US, LAG = 4 * US };
@@ -788,14 +794,8 @@ static void a_copy_begins_later_than_a_kernel(void **unused) {
                                      .call_count = 2 * TURNS,
                                      .thread_count = 1,
                                      .bounds = {.end_ns = INT64_MAX, .steps = 1}};
-    struct aorta_recording recording = {.ranks = &rank, .rank_count = 1, .name_count = 1};
-    struct aorta_graph graph;
-    struct aorta_gains gains;
-    check_ok(aorta_graph_make(&recording, &graph));
-    check_ok(aorta_graph_finish(&graph));
-    measure_gains(&graph, &gains);
+    const struct aorta_gains gains = gains_of_rank(&rank);
     close_to(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC], (TURNS - 1) * (TURN - KERNEL - LAG - COPY - 1 * US), TURNS * US);
-    aorta_graph_free(&graph);
 }
 
 /* A start that no edge explains: 300 us between a launch and its kernel, with nothing before it. */
@@ -815,14 +815,8 @@ static void lags_without_a_reason_are_counted(void **unused) {
                                      .call_count = 1,
                                      .thread_count = 1,
                                      .bounds = {.end_ns = 1000 * US, .steps = 1}};
-    struct aorta_recording recording = {.ranks = &rank, .rank_count = 1, .name_count = 1};
-    struct aorta_graph graph;
-    struct aorta_gains gains;
-    check_ok(aorta_graph_make(&recording, &graph));
-    check_ok(aorta_graph_finish(&graph));
-    measure_gains(&graph, &gains);
+    const struct aorta_gains gains = gains_of_rank(&rank);
     close_to(gains.unexplained_share, 0.295, 0.001);
-    aorta_graph_free(&graph);
 }
 
 static void every_removal_has_a_name(void **unused) {
