@@ -211,7 +211,7 @@ NINTH = [
     pair("contrast", 2, "contrast.py", "", "once", "exposed_collective slow_collective host_launch", how=BOTH),
 ]
 TENTH = [
-    pair("frames", 1, "frames.cu", "", "own", "few_blocks", advice="default stream"),
+    pair("frames", 1, "frames.cu", "", "own", "serialized_streams"),
     pair("jacobi", 1, "jacobi.cu", "", "seldom", "host_sync"),
     pair("chunks", 1, "chunks.cu", "", "streams", "copy"),
     pair("scratch", 1, "scratch.cu", "", "given", "allocation"),
@@ -222,9 +222,9 @@ TENTH = [
     pair("small_gemms", 1, "small_gemms.cu", "", "batched", LAUNCHES),
     pair("checked", 1, "checked.cu", "", "blind", "host_sync"),
     pair("reader", 1, "reader.cu", "", "ahead", "data_wait host_pause"),
-    pair("results", 1, "results.cu", "", "during", "copy"),
+    pair("results", 1, "results.cu", "", "during", "copy host_pause"),
     pair("waves", 1, "waves.py", "", "fused", "fusion"),
-    pair("halo", 2, "halo.cu", "", "during", "host_pause host_collective", advice="MPI"),
+    pair("halo", 2, "halo.cu", "", "during", "exposed_collective host_collective copy host_pause host_sync"),
     pair("gradients", 1, "gradients.cu", "", "own", "exposed_collective serialized_streams", gpus=2),
     pair("compress", 2, "compress.py", "", "hook", "exposed_collective precision slow_collective", advice="bf16|half", how=BOTH),
 ]
