@@ -239,8 +239,22 @@ ELEVENTH = [
     pair("handles", 1, "handles.cu", "", "given", "host_pause allocation"),
     pair("tensors", 2, "tensors.cu", "", "joined", "exposed_collective slow_collective host_launch"),
 ]
+TWELFTH = [
+    pair("scan", 1, "scan.py", "", "unrolled", LAUNCHES),
+    pair("inverses", 1, "inverses.py", "", "batched", f"host_sync {LAUNCHES}"),
+    pair("volumes", 1, "volumes.py", "", "bf16", "precision", how=BOTH),
+    pair("noise", 1, "noise.py", "", "device", "copy host_pause data_wait host_sync"),
+    pair("stops", 1, "stops.py", "", "seldom", "host_sync"),
+    pair("dots", 1, "dots.py", "", "tf32", "precision", how=BOTH),
+    pair("samples", 1, "samples.py", "", "device", "copy host_pause data_wait host_sync"),
+    pair("jax_report", 1, "jax_report.py", "", "back", "host_sync host_pause copy"),
+    pair("requests", 1, "requests.py", "", "together", LAUNCHES, how=BOTH),
+    pair("cropped", 1, "cropped.py", "", "batch", LAUNCHES),
+    pair("histograms", 1, "histograms.py", "", "seldom", "copy host_pause host_sync"),
+    pair("members", 1, "members.py", "", "vmap", LAUNCHES),
+]
 SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH, "seventh": SEVENTH,
-        "eighth": EIGHTH, "ninth": NINTH, "tenth": TENTH, "eleventh": ELEVENTH}
+        "eighth": EIGHTH, "ninth": NINTH, "tenth": TENTH, "eleventh": ELEVENTH, "twelfth": TWELFTH}
 PAIRS = {one.name: one for group in SETS.values() for one in group}
 
 
