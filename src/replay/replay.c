@@ -369,7 +369,6 @@ struct search {
     const struct aorta_graph *graph;
     struct effects effects;
     int64_t *rank_ns;
-    int64_t last_ns; /* of the points visited so far */
     struct aorta_origin origin;
 };
 
@@ -382,15 +381,6 @@ static int64_t taken_from(const struct search *search, uint32_t edge) {
     const int64_t left_ns = search->effects.of[kind].holds ? left_of(graph, &search->effects, edge, &change) : 0;
     const int64_t gone_ns = graph->lag_ns[edge] - left_ns;
     return gone_ns > 0 ? gone_ns : 0;
-}
-
-static void count_time(struct search *search, uint32_t point) {
-    const struct aorta_graph *graph = search->graph;
-    const struct aorta_graph_rank *rank = &graph->ranks[graph->rank[point]];
-    const int64_t near_ns = (rank->end_ns - rank->from_ns) / 4 * 3 / (rank->steps ? rank->steps : 1);
-    const int64_t apart_ns = search->last_ns - graph->time_ns[point];
-    search->origin.times += !search->origin.times || apart_ns >= near_ns || apart_ns <= -near_ns;
-    search->last_ns = graph->time_ns[point];
 }
 
 /* A Python thread that wants the interpreter's lock gets it after 5 ms (sys.getswitchinterval) or a multiple, of which
@@ -409,7 +399,6 @@ static void search_edge(void *user, uint32_t point, uint32_t edge, int64_t lag_n
     const int64_t since_ns = search->graph->time_ns[point] - search->graph->ranks[search->graph->rank[point]].start_ns;
     if (gone_ns > since_ns) gone_ns = since_ns; /* earlier time is not replayed */
     if (gone_ns <= 0) return;
-    count_time(search, point);
     search->origin.count++;
     search->origin.slices += is_slices(gone_ns);
     search->origin.total_ns += gone_ns;

@@ -179,12 +179,17 @@ bool aorta_verdict_is_offloaded(const struct gains *gains) {
            copied[AORTA_COPIED_TO_DEVICE] > 0.25 * copied[AORTA_COPIED_TO_HOST];
 }
 
+/* Stalls are rare where most steps are without them, so that the mean step is longer than the median one. */
+static bool are_rare(const struct gains *gains, const struct aorta_origin *origin) {
+    const double stall_ms = (double)origin->total_ns / 1e6 / aorta_gains_steps(gains);
+    return gains->verdict->step_ms_mean - gains->verdict->step_ms_p50 > stall_ms / 2;
+}
+
 bool aorta_verdict_saves(const struct gains *gains, const struct aorta_origin *origin) {
     double copied[AORTA_COPIED_COUNT] = {0};
-    if (gains->verdict->whole || 2 * origin->times >= aorta_gains_steps(gains)) return false;
+    if (gains->verdict->whole || !are_rare(gains, origin)) return false;
     sum_copied(gains, copied);
-    return copied[AORTA_COPIED_TO_HOST] > LEAST * origin->times &&
-           copied[AORTA_COPIED_TO_HOST] > copied[AORTA_COPIED_TO_DEVICE];
+    return copied[AORTA_COPIED_TO_HOST] > LEAST && copied[AORTA_COPIED_TO_HOST] > copied[AORTA_COPIED_TO_DEVICE];
 }
 
 /* ---- pages of managed memory ----

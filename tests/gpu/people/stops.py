@@ -17,11 +17,11 @@ prompts = torch.randint(50000, (size(64, 2), size(64, 4)), device=gpu)
 
 
 def write(prompts, longest):
-    kept, token, text = None, prompts, []
+    cache, token, text = None, prompts, []
     done = torch.zeros(len(prompts), dtype=torch.bool, device=gpu)
     for i in range(longest):
-        said = model(token, past_key_values=kept, use_cache=True)
-        kept, token = said.past_key_values, said.logits[:, -1:].argmax(-1)
+        said = model(token, past_key_values=cache, use_cache=True)
+        cache, token = said.past_key_values, said.logits[:, -1:].argmax(-1)
         done |= token[:, 0] == end
         text.append(token)
         if i % every == every - 1 and done.all().item():

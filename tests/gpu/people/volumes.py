@@ -27,11 +27,11 @@ class Net(nn.Module):
         self.head = nn.Conv3d(width, 14, 1)
 
     def forward(self, x):
-        kept = []
+        stored = []
         for i, layer in enumerate(self.down):
             x = layer(x if i == 0 else nn.functional.max_pool3d(x, 2))
-            kept.append(x)
-        for up, join, old in zip(self.up[::-1], self.join[::-1], kept[-2::-1]):
+            stored.append(x)
+        for up, join, old in zip(self.up[::-1], self.join[::-1], stored[-2::-1]):
             x = join(torch.cat([up(x), old], 1))
         return self.head(x)
 
