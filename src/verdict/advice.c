@@ -559,9 +559,11 @@ static const struct aorta_advice_row rows[] = {
      .text = "a slightly different batch or sequence, so that blocks divide by the number of multiprocessors"},
     {AORTA_CAUSE_SMALL_KERNELS, NATIVE,
      .text = "one batched call for all: cublasGemmStridedBatchedEx, hipblasGemmStridedBatchedEx"},
+    {AORTA_CAUSE_SMALL_KERNELS, XLA, .text = "jax.vmap instead of a Python loop over equal computations"},
     {AORTA_CAUSE_SMALL_KERNELS, CUPY, .text = "cupy.matmul of stacked arrays instead of a loop over matrices"},
     {AORTA_CAUSE_SMALL_KERNELS, ANY,
-     .text = "torch.bmm or torch._grouped_mm over stacked weights instead of a loop over experts, heads or tables"},
+     .text = "one call for all instead of a loop: torch.bmm, torch._grouped_mm, torch.linalg of stacked tensors, "
+             "torch.func.vmap"},
     {AORTA_CAUSE_LIBRARY, TRITON, .text = "@triton.autotune with more configurations (blocks, warps, stages)"},
     {AORTA_CAUSE_LIBRARY, ANY, .remedy = "library=rows",
      .text = "torch.nn.functional.embedding(index, table) or index_select instead of table[index]"},

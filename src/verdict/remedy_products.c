@@ -76,12 +76,15 @@ static bool lacks_kernels(const struct leaf *leaf) {
     return leaf->kind == LEAF_CONVOLUTION && !leaf->gradient && x && x->rank == 5 && x->size[1] <= FEW;
 }
 
+static bool has_few_blocks(const struct remedy_model *model, const struct leaf *leaf) {
+    return aorta_has_few_blocks(&model->trace->work[leaf->first_work],
+                                aorta_trace_multiprocessors(model->trace, model->rank->device));
+}
+
 /* A short product with few blocks takes one block's time, in any arithmetic. */
 static bool is_one_wave(const struct remedy_model *model, const struct leaf *leaf) {
     static const double SHORT_NS = 10e3;
-    return leaf->kind == LEAF_PRODUCT && leaf->kernels == 1 && leaf->ns < SHORT_NS &&
-           aorta_has_few_blocks(&model->trace->work[leaf->first_work],
-                                aorta_trace_multiprocessors(model->trace, model->rank->device));
+    return leaf->kind == LEAF_PRODUCT && leaf->kernels == 1 && leaf->ns < SHORT_NS && has_few_blocks(model, leaf);
 }
 
 /* Claims what a product takes in another type; false: it is none, or too small. */
@@ -455,47 +458,73 @@ void aorta_remedy_unfolding(struct remedy_model *model) {
     }
 }
 
-/* ---- equal small products ---- */
+/* ---- equal small operations ---- */
 
-/* A loop over experts, heads or tables ends where its results are put together. Before that the same operations come
- * again and again: `period` of them, `repeats` times. */
+/* A loop over experts, heads, tables or samples ends where its results are put together. Before that the same
+ * operations come again and again: `period` of them, `repeats` times. */
 struct loop {
     size_t first, period, repeats;
 };
+enum { FEWEST_REPEATS = 8 };
 
+/* Where sizes are not known, only kernels with few blocks can run beside each other. */
 static bool alike(const struct remedy_model *model, size_t a, size_t b) {
     const struct leaf *x = &model->leaves[a], *y = &model->leaves[b];
-    return aorta_leaves_together(x, y) && !aorta_remedy_compare(model, a, b);
+    return aorta_leaves_together(x, y) && !aorta_remedy_compare(model, a, b) &&
+           (model->operations || !x->kernels || has_few_blocks(model, x));
+}
+
+/* Products, and what factorises matrices. */
+static bool is_of_matrices(const struct leaf *leaf) {
+    static const char *const names[] = {"getrf", "potrf", "geqrf", "gesvd", "syevj", "trsm"};
+    bool is = leaf->kind == LEAF_PRODUCT;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) is |= strstr(leaf->kernel, names[i]) != NULL;
+    return is;
 }
 
 static struct loop loop_before(const struct remedy_model *model, size_t end) {
-    enum { LONGEST_PERIOD = 12 };
+    const size_t longest = model->operations ? 12 : 32;
     struct loop best = {.first = end};
-    for (size_t period = 1; period <= LONGEST_PERIOD && period < end; period++) {
+    for (size_t period = 1; period <= longest && period < end; period++) {
         size_t same = 0, products = 0;
         while (same + period < end && alike(model, end - 1 - same, end - 1 - same - period)) same++;
-        for (size_t i = 0; i < period; i++) products += model->leaves[end - 1 - i].kind == LEAF_PRODUCT;
         const size_t repeats = same / period + 1;
-        if (!products || repeats <= best.repeats) continue;
+        if (repeats <= best.repeats) continue;
+        for (size_t i = 0; i < period; i++) products += is_of_matrices(&model->leaves[end - 1 - i]);
+        if (!products) continue;
         best = (struct loop){end - repeats * period, period, repeats};
         if (same > 0) break; /* twice the period repeats half as often */
     }
     return best;
 }
 
+/* What equal leaves take as one: by their sizes, or by how many of them the multiprocessors compute at the same time.
+ */
+static double together_ns(const struct remedy_model *model, const size_t *leaves, size_t count) {
+    const struct leaf *first = &model->leaves[leaves[0]];
+    double flops = 0, bytes = 0, ns = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct leaf *leaf = &model->leaves[leaves[i]];
+        flops += isnan(leaf->flops) ? 0 : leaf->flops;
+        bytes += isnan(leaf->bytes) ? 0 : leaf->bytes;
+        ns += leaf->ns;
+    }
+    if (!model->operations) {
+        const double units = aorta_trace_multiprocessors(model->trace, model->rank->device);
+        const double blocks = fmax(1, model->trace->work[first->first_work].blocks);
+        return units > 0 ? ns * fmin(1, ceil((double)count * blocks / units) / (double)count) : ns;
+    }
+    const double products = flops > 0 && first->math != MATH_NONE ? flops / (0.7 * model->best[first->math]) : 0;
+    return fmax(products, bytes / model->stream) + 2e3;
+}
+
 /* Leaves alike become one with all their work. */
 static void batch(struct remedy_model *model, size_t *leaves, size_t count) {
     aorta_remedy_order_alike(model, leaves, count);
     for (size_t i = 0, end; i < count; i = end) {
-        double flops = 0, bytes = 0;
         for (end = i; end < count && !aorta_remedy_compare(model, leaves[i], leaves[end]); end++) {
-            const struct leaf *leaf = &model->leaves[leaves[end]];
-            flops += isnan(leaf->flops) ? 0 : leaf->flops;
-            bytes += isnan(leaf->bytes) ? 0 : leaf->bytes;
         }
-        const enum leaf_math math = model->leaves[leaves[i]].math;
-        const double products = flops > 0 && math != MATH_NONE ? flops / (0.7 * model->best[math]) : 0;
-        aorta_remedy_claim_together(model, &leaves[i], end - i, fmax(products, bytes / model->stream) + 2e3, 1);
+        aorta_remedy_claim_together(model, &leaves[i], end - i, together_ns(model, &leaves[i], end - i), 1);
     }
 }
 
@@ -510,35 +539,34 @@ static size_t add_backward(struct remedy_model *model, int64_t from, int64_t to,
     return count;
 }
 
-enum { FEWEST_REPEATS = 8 };
-
 /* A program that only launches such a product again and again, as for many small matrices. */
 static void batch_launches(struct remedy_model *model) {
     const struct aorta_trace_work *work = model->trace->work;
-    const double multiprocessors = aorta_trace_multiprocessors(model->trace, model->rank->device);
     for (size_t i = 0, end; i < model->leaf_count; i = end) {
         const struct leaf *first = &model->leaves[i];
-        double ns = 0;
         for (end = i; end < model->leaf_count; end++) {
             const struct leaf *leaf = &model->leaves[end];
             if (!is_one_wave(model, leaf) || !aorta_leaf_follows(model, end, i) || leaf->kernel != first->kernel ||
                 work[leaf->first_work].blocks != work[first->first_work].blocks)
                 break;
             model->order[end - i] = end;
-            ns += leaf->ns;
         }
         const size_t count = end - i;
         end += !count;
         if (count < FEWEST_REPEATS) continue;
-        const double waves = ceil((double)count * work[first->first_work].blocks / multiprocessors);
-        aorta_remedy_claim_together(model, model->order, count, ns / (double)count * waves, 1);
+        aorta_remedy_claim_together(model, model->order, count, together_ns(model, model->order, count), 1);
     }
+}
+
+/* The launch that puts results of a loop together. */
+static bool stacks(const struct remedy_model *model, const struct leaf *leaf) {
+    return model->operations ? leaf->op & AORTA_OP_STACKS : strstr(leaf->kernel, "CatArrayBatchedCopy") != NULL;
 }
 
 void aorta_remedy_batching(struct remedy_model *model) {
     if (!model->operations && aorta_remedy_unsized(model)) batch_launches(model);
     for (size_t i = 0; i < model->leaf_count; i++) {
-        if (!(model->leaves[i].op & AORTA_OP_STACKS)) continue;
+        if (!stacks(model, &model->leaves[i])) continue;
         const struct loop loop = loop_before(model, i);
         if (loop.repeats < FEWEST_REPEATS) continue;
         size_t count = 0;

@@ -1080,6 +1080,27 @@ static void small_products_of_one_size_are_batched(void **state) {
     blocks = 64;
 }
 
+/* A loop factorises 16 small matrices and puts the results together, in a recording without operations. Together they
+ * take as long as one. What follows them is not the loop's end if it puts nothing together. */
+static void small_factorizations_in_a_loop_are_batched(void **state) {
+    (void)state;
+    enum { MATRICES = 16 };
+    static const struct op turn[] = {KERNEL("void getrf_pivot<float>", 20, 0), KERNEL("batch_trsm_left_kernel", 4, 0),
+                                     KERNEL("void at::native::elementwise_kernel<128, 2>", 1, 0)};
+    struct op loop[COUNT(turn) * MATRICES + 1];
+    for (size_t i = 0; i < COUNT(loop) - 1; i++) loop[i] = turn[i % COUNT(turn)];
+    for (int stacked = 0; stacked < 2; stacked++)
+        for (blocks = 4; blocks <= 64; blocks += 60) {
+            loop[COUNT(loop) - 1] = (struct op)KERNEL("void at::native::reduce_kernel<512, 1>", 5, 0);
+            if (stacked) loop[COUNT(loop) - 1].kernel = "void at::native::CatArrayBatchedCopy<float, 3>";
+            struct found found = find(loop, COUNT(loop), 7, WITHOUT_OPERATIONS);
+            assert_float_equal(found.remedies.rows[AORTA_REMEDY_BATCHING].alone_ns / 1e3,
+                               stacked && blocks == 4 ? (MATRICES - 1) * 25 : 0, 0.1);
+            end(&found);
+        }
+    blocks = 64;
+}
+
 /* torch.compile calls some operations by choice. Graphs that are only run again (aot_eager) have no generated kernels.
  */
 static void operations_of_compiled_graphs_are_chosen(void **state) {
@@ -1322,6 +1343,7 @@ int main(void) {
         cmocka_unit_test(names_and_times_say_some),
         cmocka_unit_test(times_suffice_on_devices_without_rates),
         cmocka_unit_test(small_products_of_one_size_are_batched),
+        cmocka_unit_test(small_factorizations_in_a_loop_are_batched),
         cmocka_unit_test(operations_of_compiled_graphs_are_chosen),
         cmocka_unit_test(depthwise_convolutions_stay_as_they_are),
         cmocka_unit_test(casts_of_training_and_norms_and_other_copies_stay),
