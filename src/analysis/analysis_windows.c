@@ -100,17 +100,23 @@ static bool is_slow(double step_ns, const double *later, size_t count) {
     return (double)alike < RECURS * (double)count;
 }
 
-/* Up to the last slow step of the first half, as long as no three in a row before it are regular. `later` has space for
- * half of the steps and one. */
+/* Up to the last slow step of the first half, as long as no three in a row before it are regular. In the first tenth
+ * they may be, if the slow step takes longer than the whole second half: libraries try algorithms in short steps of
+ * their own before that. `later` has space for half of the steps and one. */
 static size_t count_warmup(const double *step_ns, size_t count, double *later) {
     const size_t half = count / 2;
     size_t warmup = 0, regular = 0;
+    double all_ns = 0;
     if (count < FEWEST_STEPS) return 0;
-    for (size_t i = half; i < count; i++) later[i - half] = step_ns[i];
+    for (size_t i = half; i < count; i++) all_ns += later[i - half] = step_ns[i];
     aorta_sort_double(later, count - half);
-    for (size_t i = 0; i < half && regular < REGULAR_STEPS; i++) {
-        regular = is_slow(step_ns[i], later, count - half) ? 0 : regular + 1;
-        if (!regular) warmup = i + 1;
+    for (size_t i = 0; i < half && (regular < REGULAR_STEPS || i < count / 10); i++) {
+        if (!is_slow(step_ns[i], later, count - half)) {
+            regular++;
+        } else if (regular < REGULAR_STEPS || step_ns[i] > all_ns) {
+            regular = 0;
+            warmup = i + 1;
+        }
     }
     return warmup;
 }

@@ -968,6 +968,39 @@ static void work_that_shrinks_is_no_warmup(void **state) {
     }
 }
 
+/* Libraries try algorithms in short steps of their own before the program compiles. 60 steps take 1 ms, and one of them
+ * takes longer:
+ *
+ *   |#|#|#|#|########## 100 ms ##########|#|#| …      warm-up in the first tenth, if longer than the second half (30
+ * ms)
+ */
+static void a_long_step_among_the_first_ends_the_warmup(void **state) {
+    (void)state;
+    enum { COUNT = 60 };
+    static const struct {
+        int slow, us;
+        size_t warmup;
+    } rows[] = {{4, 100000, 5}, {4, 20000, 0}, {20, 100000, 0}};
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        double at_us = 1000;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int step = 0; step < COUNT; step++) {
+            const double us = step == rows[row].slow ? rows[row].us : 1000;
+            char name[32];
+            snprintf(name, sizeof name, "ProfilerStep#%d", step);
+            sample_kineto_event(&sample, "user_annotation", name, 1, at_us, us - 10, "");
+            sample_kineto_kernel(&sample, "gemm", 7, at_us + us - 900, at_us + us - 890, 800, "");
+            at_us += us;
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        assert_int_equal(run.analysis.warmup, rows[row].warmup);
+        end(&run);
+    }
+}
+
 /* A program that is asked for its GPU and computes nothing. Shares of microseconds say nothing about a program:
  *
  *   stream 7     |memset, 1.5 us|          |2 kernels, 120 us each     |          |3 kernels of 1 us |
@@ -1179,6 +1212,7 @@ int main(void) {
         cmocka_unit_test(equal_kernels_in_a_step_are_no_steps),
         cmocka_unit_test(almost_nothing_is_not_analyzed),
         cmocka_unit_test(work_that_shrinks_is_no_warmup),
+        cmocka_unit_test(a_long_step_among_the_first_ends_the_warmup),
         cmocka_unit_test(the_first_step_begins_at_its_mark),
         cmocka_unit_test(all_figures_are_of_the_same_steps),
         cmocka_unit_test(a_shared_gain_is_no_less_sure),
