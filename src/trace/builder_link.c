@@ -270,17 +270,26 @@ static void count_early(struct aorta_trace_builder *builder) {
             aorta_trace_builder_warn(builder, AORTA_REASON_LAUNCH_AFTER_START, rows[i].offset);
 }
 
+/* Branches of a graph may run beside each other, and the host copies within its own memory. */
+static bool may_overlap(const struct aorta_trace *trace, const struct aorta_trace_work *a,
+                        const struct aorta_trace_work *b) {
+    static const char within_host[] = "Memcpy HtoH";
+    return (a->graph && a->correlation == b->correlation) ||
+           aorta_begins(aorta_trace_text(trace, a->name), within_host) ||
+           aorta_begins(aorta_trace_text(trace, b->name), within_host);
+}
+
 static void count_overlaps(struct aorta_trace_builder *builder) {
     struct aorta_arena scratch = {0};
-    int64_t *ends = aorta_trace_times_new(builder->streams.count, INT64_MIN, &scratch);
+    const struct aorta_trace_work **last = aorta_arena_alloc(&scratch, builder->streams.count * sizeof *last);
     const struct trace_pending *rows = builder->pending.items;
-    for (size_t i = 0; ends && i < builder->pending.count; i++) {
-        const struct aorta_trace_work *work = &rows[i].work;
+    for (size_t i = 0; last && i < builder->pending.count; i++) {
+        const struct aorta_trace_work *work = &rows[i].work, **before = &last[work->stream];
         if (work->start_ns == work->end_ns)
             aorta_trace_builder_warn(builder, AORTA_REASON_ZERO_DURATION, rows[i].offset);
-        if (work->start_ns < ends[work->stream])
+        if (*before && work->start_ns < (*before)->end_ns && !may_overlap(builder->trace, work, *before))
             aorta_trace_builder_warn(builder, AORTA_REASON_SAME_STREAM_OVERLAP, rows[i].offset);
-        if (work->end_ns > ends[work->stream]) ends[work->stream] = work->end_ns;
+        if (!*before || work->end_ns > (*before)->end_ns) *before = work;
     }
     aorta_arena_end(&scratch, &builder->memory);
 }

@@ -191,7 +191,8 @@ static void an_impossible_duration_is_cut(void **state) {
     end(&broken);
 }
 
-/* Kernels may begin early (programmatic launches), and what a graph launched may run side by side. */
+/* Kernels may begin early (programmatic launches), and what a graph launched may run side by side. What one graph
+ * launched, and copies of the host within its memory, are not even counted. */
 static void what_can_be_stays(void **state) {
     (void)state;
     struct sample_kineto sample;
@@ -203,6 +204,10 @@ static void what_can_be_stays(void **state) {
     sample_kineto_kernel(&sample, "other", 8, 201, 220, 50, "\"graph node id\": 6");
     sample_kineto_kernel(&sample, "queued", 9, 800, 810, 500, "\"hsa_queue\": 1");
     sample_kineto_kernel(&sample, "beside", 9, 801, 820, 50, "\"hsa_queue\": 2");
+    static const char of_graph[] = "\"stream\": 10, \"correlation\": 900, \"graph node id\": 7";
+    sample_kineto_event(&sample, "kernel", "left", 10, 2000, 500, of_graph);
+    sample_kineto_event(&sample, "kernel", "right", 10, 2100, 50, of_graph);
+    sample_kineto_event(&sample, "gpu_memcpy", "Memcpy HtoH", 10, 2400, 200, "\"stream\": 10, \"correlation\": 901");
     open_sample(&sample, &opened);
     const struct aorta_trace *trace = opened.list.items[0];
     assert_int_equal(trace->warnings[AORTA_REASON_IMPOSSIBLE_LENGTH].count, 0);
