@@ -4,14 +4,15 @@
 #include "base/result_table.h"
 #include "device/gpu.h"
 #include "device/owned.h"
-#include "ops/ops.h"
+#include "hwq/graph.h"
+#include "hwq/operations.h"
+#include "hwq/workload.h"
 
 #include <math.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ATTEMPTS = 10, CHECKED_ROWS = 4, CHECKED_COLUMNS = 16 };
+enum { MOST_ATTEMPTS = 10 };
 static const int64_t first_hold_ns = 400000, longest_hold_ns = 500000000;
 
 struct bench {
@@ -22,10 +23,8 @@ struct bench {
     struct aorta_event *open, *gemm_done, *copy_done;
     int64_t *stamps; /* pinned: the gate's start and end, the end of all, of the product, of the copy */
     int64_t hold_ns;
-    void *x, *weight, *y;            /* device memory, [size × size] */
-    float *x_values, *weight_values; /* host */
-    void *row;                       /* of the product, fp32: on the device, and pinned */
-    float *row_values;
+    struct aorta_hwq hwq;      /* of the product, on the stream `gemm` */
+    struct hwq_graph *product; /* of random matrices, as products of zeros or ones draw less power and are faster */
     void *source, *target;
     void *pattern, *scratch; /* pinned: the source's contents, and the copy read back */
 };
@@ -34,12 +33,8 @@ enum { STAMP_GATE, STAMP_OPEN, STAMP_ALL, STAMP_GEMM, STAMP_COPY, STAMP_COUNT };
 /* ---- one run ---- */
 
 static aorta_status queue_gemm(struct bench *bench) {
-    const int64_t size = bench->options->matrix_size;
-    const struct aorta_linear shape = {.dtype = bench->options->dtype, .rows = size, .in = size, .out = size};
     AORTA_TRY(aorta_stream_wait(bench->gemm, bench->open));
-    AORTA_TRY(aorta_linear_forward(
-        bench->gemm,
-        &(struct aorta_linear_args){.shape = shape, .x = bench->x, .weight = bench->weight, .y = bench->y}));
+    AORTA_TRY(hwq_graph_iterate(bench->product));
     AORTA_TRY(aorta_timestamp(bench->gemm, &bench->stamps[STAMP_GEMM]));
     AORTA_TRY(aorta_event_record(bench->gemm_done, bench->gemm));
     return aorta_stream_wait(bench->gate, bench->gemm_done);
@@ -131,37 +126,12 @@ static aorta_status check_copy(struct bench *bench, const char *when) {
                        got[at], expected[at]);
 }
 
-/* Allowed rounding error of inputs, sums and result, relative to √size + |expected|; inputs are about 1. */
-static double tolerance(enum aorta_dtype dtype) {
-    return dtype == AORTA_F32 ? 1.0 / 1024 : dtype == AORTA_F16 ? 1.0 / 128 : 1.0 / 32;
-}
-
-/* One row of the product, as fp32, against sums in double precision at some columns. */
-static aorta_status check_row(struct bench *bench, int64_t row) {
-    const int64_t size = bench->options->matrix_size;
-    const enum aorta_dtype dtype = bench->options->dtype;
-    const char *from = (const char *)bench->y + (size_t)(row * size) * aorta_dtype_size(dtype);
-    AORTA_TRY(aorta_cast(bench->gemm, bench->row, AORTA_F32, from, dtype, size, 1));
-    AORTA_TRY(aorta_copy(bench->gemm, bench->row_values, bench->row, (size_t)size * sizeof(float)));
-    AORTA_TRY(aorta_stream_synchronize(bench->gemm));
-    for (int i = 0; i < CHECKED_COLUMNS; i++) {
-        int64_t column = (int64_t)((uint64_t)(row + i) * 2654435761u % (uint64_t)size);
-        double sum = 0, got = (double)bench->row_values[column];
-        for (int64_t k = 0; k < size; k++)
-            sum += (double)bench->x_values[row * size + k] * (double)bench->weight_values[column * size + k];
-        double error = fabs(got - sum) / (tolerance(dtype) * (sqrt((double)size) + fabs(sum)));
-        bench->result->gemm_error = fmax(bench->result->gemm_error, error);
-        if (!(error <= 1))
-            return AORTA_ERROR(AORTA_DEVICE, "the product is wrong: element [%lld, %lld] is %g, not %g", (long long)row,
-                               (long long)column, got, sum);
-    }
-    return NULL;
-}
-
 static aorta_status check_gemm(struct bench *bench) {
-    for (int i = 0; i < CHECKED_ROWS; i++)
-        AORTA_TRY(check_row(bench, i * (bench->options->matrix_size - 1) / (CHECKED_ROWS - 1)));
-    return NULL;
+    struct aorta_hwq_check check = {.worst = 0};
+    AORTA_TRY(hwq_graph_verify(bench->product, &check));
+    bench->result->gemm_error = check.worst;
+    if (check.worst <= 1) return NULL;
+    return AORTA_ERROR(AORTA_DEVICE, "the product is wrong: %s is %g, not %g", check.what, check.got, check.expected);
 }
 
 static aorta_status verify(struct bench *bench) {
@@ -177,39 +147,12 @@ static aorta_status verify(struct bench *bench) {
 
 /* ---- setup ---- */
 
-/* Random values, as products of zeros or ones draw less power and are faster. */
-static aorta_status make_matrix(struct bench *bench, uint64_t stream, const struct aorta_normal_table *table,
-                                const char *what, float **values, void **matrix) {
-    struct aorta_device *device = bench->options->device;
-    const size_t size = (size_t)bench->options->matrix_size, count = size * size;
-    const struct aorta_random random = {.seed = 1, .stream = stream, .domain = AORTA_RANDOM_DATA};
-    void *plain;
-    *values = malloc(count * sizeof **values);
-    if (!*values) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu values of the matrices", count);
-    aorta_random_normal(&random, table, 0, count, *values);
-    AORTA_TRY(aorta_own_memory(&bench->own, count * aorta_dtype_size(bench->options->dtype), what, matrix));
-    AORTA_TRY(aorta_device_alloc(device, count * sizeof(float), "a matrix in fp32", &plain));
-    aorta_status status = aorta_copy(bench->gemm, plain, *values, count * sizeof(float));
-    if (!status) status = aorta_cast(bench->gemm, *matrix, bench->options->dtype, plain, AORTA_F32, (int64_t)count, 1);
-    status = aorta_status_join(status, aorta_stream_synchronize(bench->gemm));
-    aorta_device_free(device, plain);
-    return status;
-}
-
-static aorta_status make_matrices(struct bench *bench) {
-    const size_t size = (size_t)bench->options->matrix_size;
-    struct aorta_normal_table *table = malloc(sizeof *table);
-    if (!table) return AORTA_ERROR(AORTA_MEMORY, "no host memory for random values");
-    aorta_normal_table_fill(table);
-    aorta_status status = make_matrix(bench, 1, table, "matrix x", &bench->x_values, &bench->x);
-    if (!status) status = make_matrix(bench, 2, table, "matrix weight", &bench->weight_values, &bench->weight);
-    free(table);
-    AORTA_TRY(status);
-    const size_t row_bytes = size * sizeof(float);
-    AORTA_TRY(
-        aorta_own_memory(&bench->own, size * size * aorta_dtype_size(bench->options->dtype), "matrix y", &bench->y));
-    AORTA_TRY(aorta_own_memory(&bench->own, row_bytes, "a row of matrix y", &bench->row));
-    return aorta_own_pinned(&bench->own, row_bytes, "a row of matrix y", &bench->row_values);
+static aorta_status make_product(struct bench *bench) {
+    const int64_t size = bench->options->matrix_size;
+    bench->hwq.streams[0] = bench->gemm;
+    AORTA_TRY(hwq_graph_create(&bench->hwq, NULL, &bench->product));
+    hwq_product(bench->product, 0, bench->options->dtype, size, size, size, "product");
+    return hwq_graph_finish(bench->product);
 }
 
 static aorta_status make_copy(struct bench *bench) {
@@ -243,17 +186,17 @@ static aorta_status open_bench(struct bench *bench) {
     AORTA_TRY(aorta_stream_create(target, "reader", AORTA_PRIORITY_NORMAL, &bench->reader));
     struct aorta_event **const events[] = {&bench->open, &bench->gemm_done, &bench->copy_done};
     for (int i = 0; i < 3; i++) AORTA_TRY(aorta_own_event(&bench->own, events[i]));
-    AORTA_TRY(make_matrices(bench));
+    AORTA_TRY(make_product(bench));
     return make_copy(bench);
 }
 
 static void close_bench(struct bench *bench) {
     struct aorta_stream *const streams[] = {bench->gemm, bench->copy, bench->gate, bench->reader};
+    hwq_graph_destroy(bench->product);
+    aorta_hwq_objects_destroy(&bench->hwq);
     for (int i = 0; i < 4; i++) aorta_stream_destroy(streams[i]);
     aorta_owned_free(&bench->own);
     aorta_owned_free(&bench->target_own);
-    free(bench->x_values);
-    free(bench->weight_values);
 }
 
 /* ---- all runs ---- */
@@ -297,6 +240,10 @@ aorta_status aorta_sdma_run(const struct aorta_sdma_options *options, struct aor
         .result = result,
         .own = {.device = options->device},
         .target_own = {.device = options->direction == AORTA_SDMA_P2P ? options->peer : options->device},
+        .hwq = {.device = options->device,
+                .owned = {.device = options->device},
+                .stream_count = 1,
+                .arena = &result->arena},
         .hold_ns = first_hold_ns};
     aorta_status status = allocate(result);
     if (!status) status = open_bench(&bench);

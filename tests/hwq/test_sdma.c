@@ -191,7 +191,7 @@ static void peers_and_wrong_products(void **state) {
     options.device = gpu;
     options.peer = peer;
     struct aorta_sdma result;
-    check_fails(aorta_sdma_run(&options, &result), AORTA_DEVICE, "the product is wrong: element [0, ");
+    check_fails(aorta_sdma_run(&options, &result), AORTA_DEVICE, "the product is wrong: product, product[0, 0]");
     cleared.times = 0;
     cleared.lossy = 1;
     check_fails(aorta_sdma_run(&options, &result), AORTA_DEVICE, "the copy alone is wrong: byte 65535");
