@@ -16,26 +16,29 @@
  * Each is one file that parses, calls and prints. argv[0] is the command's own name. What it returns ends the program:
  * NULL is exit 0; otherwise main prints "aorta: message" on stderr and exits by the status's code. */
 struct aorta_command_group;
+struct aorta_cli_syntax;
+struct aorta_cli_line;
+/* What most commands are: aorta_cli_command with these. */
+struct aorta_cli_entry {
+    const struct aorta_cli_syntax *syntax;
+    aorta_status (*run)(struct aorta_cli_line *line, void *values);
+    size_t size;           /* of the values */
+    bool reads_recordings; /* memory then comes from one heap for all threads */
+};
 struct aorta_command {
     const char *name, *summary;
-    aorta_status (*run)(int argc, char **argv);
-    const struct aorta_command_group *group; /* instead of `run`: it consists of commands */
+    const struct aorta_cli_entry *entry;
+    aorta_status (*run)(int argc, char **argv); /* instead of `entry`: it reads its line itself */
+    const struct aorta_command_group *group;    /* instead of both: it consists of commands */
     bool named; /* its first operand is a name, of a workload, that has options of its own */
 };
+AORTA_MUST_USE aorta_status aorta_cli_command_run(const struct aorta_command *command, int argc, char **argv);
 
-aorta_status aorta_cli_info(int argc, char **argv);
+extern const struct aorta_cli_entry aorta_cli_info, aorta_cli_sdma, aorta_cli_report, aorta_cli_sweep, aorta_cli_whatif,
+    aorta_cli_trace_analyze, aorta_cli_trace_merge, aorta_cli_trace_compare, aorta_cli_trace_run, aorta_cli_trace_watch,
+    aorta_cli_help;
 aorta_status aorta_cli_train(int argc, char **argv);
 aorta_status aorta_cli_launch(int argc, char **argv);
-aorta_status aorta_cli_sdma(int argc, char **argv);
-aorta_status aorta_cli_report(int argc, char **argv);
-aorta_status aorta_cli_sweep(int argc, char **argv);
-aorta_status aorta_cli_whatif(int argc, char **argv);
-aorta_status aorta_cli_trace_analyze(int argc, char **argv);
-aorta_status aorta_cli_trace_merge(int argc, char **argv);
-aorta_status aorta_cli_trace_compare(int argc, char **argv);
-aorta_status aorta_cli_trace_run(int argc, char **argv);
-aorta_status aorta_cli_trace_watch(int argc, char **argv);
-aorta_status aorta_cli_help(int argc, char **argv);
 
 extern const struct aorta_command_group aorta_cli_program, aorta_cli_trace, aorta_cli_hwq;
 
@@ -128,7 +131,7 @@ void aorta_cli_free(struct aorta_cli_line *line);
 struct aorta_verdict_style aorta_cli_style(const struct aorta_cli_line *line, FILE *stream);
 /* Whether the word is --help, -h or another form of it: of commands that look at a word first. */
 bool aorta_cli_asks_for_help(const char *word);
-/* What most commands are: parses, calls `run` unless --help was asked for, and frees the line. `values` is that of
+/* Parses, calls `run` unless --help was asked for, and frees the line. `values` is that of
  * aorta_cli_parse. */
 AORTA_MUST_USE aorta_status aorta_cli_command(const struct aorta_cli_syntax *syntax, int argc, char **argv,
                                               void *values,
@@ -166,9 +169,6 @@ AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax
         .nullable = true, .argument = "REGEX",                                                                         \
         .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"               \
     }
-
-/* For commands that read recordings, before they read: memory comes from one heap for all threads. (commands.c) */
-void aorta_cli_one_heap(void);
 
 /* Compiles each of --comm-pattern. (line.c) */
 /* Names --recover where a file that breaks off was read without it; returns the status, with more words. */

@@ -162,20 +162,20 @@ static aorta_status under_torchrun(int argc, char **argv, bool *done) {
 }
 
 static const struct aorta_command commands[] = {
-    {"info", "shows devices, libraries and environment; what is missing and how to get it", .run = aorta_cli_info},
+    {"info", "shows devices, libraries and environment; what is missing and how to get it", .entry = &aorta_cli_info},
     {"train", "trains with FSDP2 or DDP and measures how communication overlaps with compute", .run = aorta_cli_train},
     {"launch", "starts local ranks of a command, ends them together and says which one failed",
      .run = aorta_cli_launch},
     {"hwq", "evaluates hardware queues: workloads, queue maps, comparisons", .group = &aorta_cli_hwq},
-    {"sdma", "runs a matrix product during asynchronous copies: what the copy engines hide", .run = aorta_cli_sdma},
+    {"sdma", "runs a matrix product during asynchronous copies: what the copy engines hide", .entry = &aorta_cli_sdma},
     {"trace", "records programs; analyzes, compares and merges traces", .group = &aorta_cli_trace},
-    {"report", "summarizes and compares runs of train", .run = aorta_cli_report},
+    {"report", "summarizes and compares runs of train", .entry = &aorta_cli_report},
     {"whatif", "predicts the step with more ranks, other links, faster kernels, or without a cause",
-     .run = aorta_cli_whatif},
+     .entry = &aorta_cli_whatif},
     {"sweep", "runs train, hwq or a command with different settings and finds those that matter",
-     .run = aorta_cli_sweep},
+     .entry = &aorta_cli_sweep},
     {"help", "explains a command or a cause (aorta help verdict lists them); keys: aorta help config",
-     .run = aorta_cli_help},
+     .entry = &aorta_cli_help},
     {0},
 };
 
@@ -240,7 +240,7 @@ static void ask_for_huge_pages(uintptr_t from, uintptr_t end) {
 /* Stages of an analysis take and give back hundreds of arrays of megabytes. By itself glibc returns each to the kernel,
  * or has a heap for every thread; on a virtual machine the page faults of new ones took more time than the analysis.
  * Place that is not touched takes no memory. */
-void aorta_cli_one_heap(void) {
+static void take_one_heap(void) {
     enum { PLACE = 1 << 30, FIRST = 1 << 20, LARGEST = 32 << 20, NEVER = -1 };
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_MMAP_THRESHOLD, LARGEST); /* that glibc takes */
@@ -337,6 +337,18 @@ aorta_status aorta_cli_command(const struct aorta_cli_syntax *syntax, int argc, 
     return status;
 }
 
+aorta_status aorta_cli_command_run(const struct aorta_command *command, int argc, char **argv) {
+    const struct aorta_cli_entry *entry = command->entry;
+    if (!entry) return command->run(argc, argv);
+    if (entry->reads_recordings) take_one_heap();
+    struct aorta_arena memory = {0};
+    void *values = aorta_arena_alloc(&memory, entry->size);
+    aorta_status status = aorta_arena_check(&memory, "a command");
+    if (!status) status = aorta_cli_command(entry->syntax, argc, argv, values, entry->run);
+    aorta_arena_free(&memory);
+    return status;
+}
+
 aorta_status aorta_cli_group_find(const struct aorta_command_group *group, const char *name,
                                   const struct aorta_command **command) {
     const struct aorta_command *at = group->commands;
@@ -358,15 +370,15 @@ aorta_status aorta_cli_group_run(const struct aorta_command_group *group, int ar
     aorta_status unknown = aorta_cli_group_find(group, argv[1], &command);
     if (!command) return unknown;
     if (command->group) return aorta_cli_group_run(command->group, argc - 1, argv + 1);
-    return command->run(argc - 1, argv + 1);
+    return aorta_cli_command_run(command, argc - 1, argv + 1);
 }
 
 static const struct aorta_command trace_commands[] = {
-    {"analyze", "says what limits a recorded program", .run = aorta_cli_trace_analyze},
-    {"compare", "says what changed between recordings, and whether it is noise", .run = aorta_cli_trace_compare},
-    {"merge", "makes one trace of many ranks, on one clock, for Perfetto", .run = aorta_cli_trace_merge},
-    {"run", "records an unmodified program and analyzes the recording", .run = aorta_cli_trace_run},
-    {"watch", "evaluates the windows of `trace run --into` while the program runs", .run = aorta_cli_trace_watch},
+    {"analyze", "says what limits a recorded program", .entry = &aorta_cli_trace_analyze},
+    {"compare", "says what changed between recordings, and whether it is noise", .entry = &aorta_cli_trace_compare},
+    {"merge", "makes one trace of many ranks, on one clock, for Perfetto", .entry = &aorta_cli_trace_merge},
+    {"run", "records an unmodified program and analyzes the recording", .entry = &aorta_cli_trace_run},
+    {"watch", "evaluates the windows of `trace run --into` while the program runs", .entry = &aorta_cli_trace_watch},
     {0},
 };
 
@@ -377,15 +389,15 @@ const struct aorta_command_group aorta_cli_trace = {
 };
 
 static const struct aorta_command hwq_commands[] = {
-    {"list", "lists the workloads and their numbers of streams", .run = aorta_cli_hwq_list},
-    {"info", "describes a workload and its options; without one: the environment", .run = aorta_cli_hwq_info},
+    {"list", "lists the workloads and their numbers of streams", .entry = &aorta_cli_hwq_list},
+    {"info", "describes a workload and its options; without one: the environment", .entry = &aorta_cli_hwq_info},
     {"run", "runs a workload, measures it and explains the figures", .run = aorta_cli_hwq_run, .named = true},
     {"sweep", "runs a workload on several numbers of streams: how it scales", .run = aorta_cli_hwq_sweep,
      .named = true},
     {"run-priority", "runs all workloads of a group: P0, P1, P2, P3 or all", .run = aorta_cli_hwq_run_priority},
     {"compare", "compares results, with confidence intervals; exit code 1 for a regression",
-     .run = aorta_cli_hwq_compare},
-    {"map", "finds which streams share a hardware queue", .run = aorta_cli_hwq_map},
+     .entry = &aorta_cli_hwq_compare},
+    {"map", "finds which streams share a hardware queue", .entry = &aorta_cli_hwq_map},
     {"profile", "records which hardware queues a workload uses", .run = aorta_cli_hwq_profile},
     {0},
 };

@@ -103,8 +103,8 @@ static aorta_status help_on_command(const struct aorta_cli_line *line, const str
     if (group) return help_on_group(group, values);
     char help[16];
     snprintf(help, sizeof help, "--help%s", values->man ? "=man" : values->words ? "=words" : "");
-    if (named) return command->run(3, (char *[]){"", named, help, NULL});
-    return command->run(2, (char *[]){line->operands[line->operand_count - 1], help, NULL});
+    if (named) return aorta_cli_command_run(command, 3, (char *[]){"", named, help, NULL});
+    return aorta_cli_command_run(command, 2, (char *[]){line->operands[line->operand_count - 1], help, NULL});
 }
 
 /* `aorta help config fsdp` */
@@ -206,10 +206,7 @@ static aorta_status help_on(struct aorta_cli_line *line, void *of) {
     return help_on_command(line, values);
 }
 
-aorta_status aorta_cli_help(int argc, char **argv) {
-    struct help_values values;
-    return aorta_cli_command(&help_syntax, argc, argv, &values, help_on);
-}
+const struct aorta_cli_entry aorta_cli_help = {&help_syntax, help_on, .size = sizeof(struct help_values)};
 
 /* What --help prints, for other readers than people at a terminal: manual pages, and words for a shell to complete. */
 

@@ -5,13 +5,10 @@
 #include "cli/cli.h"
 #include "hwq/run.h"
 
-aorta_status aorta_cli_hwq_compare(int argc, char **argv);
-aorta_status aorta_cli_hwq_list(int argc, char **argv);
-aorta_status aorta_cli_hwq_info(int argc, char **argv);
+extern const struct aorta_cli_entry aorta_cli_hwq_compare, aorta_cli_hwq_list, aorta_cli_hwq_info, aorta_cli_hwq_map;
 aorta_status aorta_cli_hwq_run(int argc, char **argv);
 aorta_status aorta_cli_hwq_sweep(int argc, char **argv);
 aorta_status aorta_cli_hwq_run_priority(int argc, char **argv);
-aorta_status aorta_cli_hwq_map(int argc, char **argv);
 aorta_status aorta_cli_hwq_profile(int argc, char **argv);
 
 /* The schema of what profile writes (docs/schema). */

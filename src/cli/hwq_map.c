@@ -149,7 +149,4 @@ static aorta_status run(struct aorta_cli_line *line, void *values) {
     return status;
 }
 
-aorta_status aorta_cli_hwq_map(int argc, char **argv) {
-    struct map_arguments arguments;
-    return aorta_cli_command(&syntax, argc, argv, &arguments, run);
-}
+const struct aorta_cli_entry aorta_cli_hwq_map = {&syntax, run, .size = sizeof(struct map_arguments)};

@@ -96,10 +96,7 @@ static aorta_status list(struct aorta_cli_line *line, void *of) {
     return aorta_cli_print(&text, NULL, false);
 }
 
-aorta_status aorta_cli_hwq_list(int argc, char **argv) {
-    struct list_values values;
-    return aorta_cli_command(&list_syntax, argc, argv, &values, list);
-}
+const struct aorta_cli_entry aorta_cli_hwq_list = {&list_syntax, list, .size = sizeof(struct list_values)};
 
 /* ---- info ---- */
 
@@ -164,9 +161,7 @@ static aorta_status info(struct aorta_cli_line *line, void *values) {
     return aorta_cli_print(&text, NULL, false);
 }
 
-aorta_status aorta_cli_hwq_info(int argc, char **argv) {
-    return aorta_cli_command(&info_syntax, argc, argv, NULL, info);
-}
+const struct aorta_cli_entry aorta_cli_hwq_info = {&info_syntax, info, .size = 0};
 
 /* ---- run and sweep ---- */
 

@@ -501,7 +501,4 @@ static aorta_status show(struct aorta_cli_line *line, void *values) {
     return status;
 }
 
-aorta_status aorta_cli_info(int argc, char **argv) {
-    struct info_values values;
-    return aorta_cli_command(&syntax, argc, argv, &values, show);
-}
+const struct aorta_cli_entry aorta_cli_info = {&syntax, show, .size = sizeof(struct info_values)};

@@ -125,8 +125,5 @@ static aorta_status run(struct aorta_cli_line *line, void *values) {
     return report(line, arguments);
 }
 
-aorta_status aorta_cli_report(int argc, char **argv) {
-    struct report_arguments arguments;
-    aorta_cli_one_heap();
-    return aorta_cli_command(&syntax, argc, argv, &arguments, run);
-}
+const struct aorta_cli_entry aorta_cli_report = {&syntax, run, .size = sizeof(struct report_arguments),
+                                                 .reads_recordings = true};

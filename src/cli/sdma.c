@@ -135,7 +135,4 @@ static aorta_status run(struct aorta_cli_line *line, void *values) {
     return status;
 }
 
-aorta_status aorta_cli_sdma(int argc, char **argv) {
-    struct sdma_arguments arguments;
-    return aorta_cli_command(&syntax, argc, argv, &arguments, run);
-}
+const struct aorta_cli_entry aorta_cli_sdma = {&syntax, run, .size = sizeof(struct sdma_arguments)};

@@ -364,7 +364,4 @@ static aorta_status sweep(struct aorta_cli_line *line, void *of) {
     return values->compare.count ? compare(values) : read_sweep(values);
 }
 
-aorta_status aorta_cli_sweep(int argc, char **argv) {
-    struct sweep_values values = {0};
-    return aorta_cli_command(&syntax, argc, argv, &values, sweep);
-}
+const struct aorta_cli_entry aorta_cli_sweep = {&syntax, sweep, .size = sizeof(struct sweep_values)};

@@ -243,8 +243,5 @@ static aorta_status run(struct aorta_cli_line *line, void *values) {
     return analyze(line, arguments);
 }
 
-aorta_status aorta_cli_trace_analyze(int argc, char **argv) {
-    struct analyze_arguments arguments;
-    aorta_cli_one_heap();
-    return aorta_cli_command(&syntax, argc, argv, &arguments, run);
-}
+const struct aorta_cli_entry aorta_cli_trace_analyze = {&syntax, run, .size = sizeof(struct analyze_arguments),
+                                                        .reads_recordings = true};

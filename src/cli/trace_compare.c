@@ -193,8 +193,5 @@ static aorta_status compare(struct aorta_cli_line *line, void *values) {
     return status;
 }
 
-aorta_status aorta_cli_trace_compare(int argc, char **argv) {
-    struct compare_arguments arguments;
-    aorta_cli_one_heap();
-    return aorta_cli_command(&syntax, argc, argv, &arguments, compare);
-}
+const struct aorta_cli_entry aorta_cli_trace_compare = {&syntax, compare, .size = sizeof(struct compare_arguments),
+                                                        .reads_recordings = true};

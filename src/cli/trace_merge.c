@@ -234,7 +234,4 @@ static aorta_status merge(struct aorta_cli_line *line, void *values) {
     return status;
 }
 
-aorta_status aorta_cli_trace_merge(int argc, char **argv) {
-    struct merge_arguments arguments;
-    return aorta_cli_command(&syntax, argc, argv, &arguments, merge);
-}
+const struct aorta_cli_entry aorta_cli_trace_merge = {&syntax, merge, .size = sizeof(struct merge_arguments)};

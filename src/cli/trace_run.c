@@ -313,10 +313,7 @@ static aorta_status run(struct aorta_cli_line *line, void *values) {
     return status;
 }
 
-aorta_status aorta_cli_trace_run(int argc, char **argv) {
-    struct aorta_trace_run_arguments arguments = {0};
-    return aorta_cli_command(&syntax, argc, argv, &arguments, run);
-}
+const struct aorta_cli_entry aorta_cli_trace_run = {&syntax, run, .size = sizeof(struct aorta_trace_run_arguments)};
 
 /* ---- the directory of a recording: the user's, or one that is removed at the end ---- */
 

@@ -375,7 +375,4 @@ static aorta_status watch_run(struct aorta_cli_line *line, void *values) {
     return watch_with(arguments, line->operands[0], &reading);
 }
 
-aorta_status aorta_cli_trace_watch(int argc, char **argv) {
-    struct watch_arguments arguments = {0};
-    return aorta_cli_command(&syntax, argc, argv, &arguments, watch_run);
-}
+const struct aorta_cli_entry aorta_cli_trace_watch = {&syntax, watch_run, .size = sizeof(struct watch_arguments)};

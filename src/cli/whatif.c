@@ -394,8 +394,5 @@ static aorta_status run(struct aorta_cli_line *line, void *values) {
     return open_recorded(line, &request);
 }
 
-aorta_status aorta_cli_whatif(int argc, char **argv) {
-    struct whatif_arguments arguments;
-    aorta_cli_one_heap();
-    return aorta_cli_command(&syntax, argc, argv, &arguments, run);
-}
+const struct aorta_cli_entry aorta_cli_whatif = {&syntax, run, .size = sizeof(struct whatif_arguments),
+                                                 .reads_recordings = true};

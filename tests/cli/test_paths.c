@@ -44,7 +44,7 @@ static void look_at(const struct aorta_command *command) {
     fflush(stdout);
     const int saved = dup(STDOUT_FILENO), nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
     dup2(nothing, STDOUT_FILENO);
-    aorta_status status = command->run(2, (char *[]){name, help, NULL});
+    aorta_status status = aorta_cli_command_run(command, 2, (char *[]){name, help, NULL});
     fflush(stdout);
     dup2(saved, STDOUT_FILENO);
     close(saved);
@@ -128,7 +128,7 @@ static void put_required(struct words *words, const struct aorta_option *but, co
 
 static void expect_refused(const char *name, const struct aorta_command *command, struct words *words,
                            const char *message) {
-    aorta_status status = command->run(words->count, words->items);
+    aorta_status status = aorta_cli_command_run(command, words->count, words->items);
     if (aorta_status_code(status) != AORTA_USAGE || !strstr(aorta_status_message(status), message)) {
         print_error("%s", name);
         for (int i = 1; i < words->count; i++) print_error(" %s", words->items[i]);
@@ -295,7 +295,7 @@ static int try_unwritable(const char *name, const struct aorta_command *command)
         put_path(&words, output, "made/in.json/out");
         put_required(&words, output, NULL);
         for (int k = 0; k < 2 && seen.reads_operands; k++) put_path(&words, NULL, "unused");
-        aorta_status status = command->run(words.count, words.items);
+        aorta_status status = aorta_cli_command_run(command, words.count, words.items);
         const bool other = aorta_status_code(status) == AORTA_USAGE; /* the line needs other words */
         if (!other && (aorta_status_code(status) != AORTA_CONFIG || !strstr(aorta_status_message(status), output->key)))
             fail_msg("%s --%s: %s", name, output->key, status ? aorta_status_message(status) : "done");
