@@ -6,34 +6,23 @@
 
 struct aorta_error {
     enum aorta_code code;
-    int line;
-    const char *file;
     char *message, *detail; /* detail: NULL: none */
 };
 
-static const struct {
-    const char *name;
-    int exit_code;
-} codes[AORTA_CODE_COUNT] = {
-#define X(id, name, exit_code) [AORTA_##id] = {name, exit_code},
-    AORTA_CODE_MAP(X)
-#undef X
-};
-
 /* Stands in for an error that itself could not be allocated; const in effect: never written, never freed. */
-static struct aorta_error no_memory = {AORTA_MEMORY, 0, "", (char[]){"out of memory while reporting an error"}, NULL};
+static struct aorta_error no_memory = {AORTA_MEMORY, (char[]){"out of memory while reporting an error"}, NULL};
 
 static char *format_message(const char *format, va_list args) {
     char *text;
     return vasprintf(&text, format, args) < 0 ? NULL : text;
 }
 
-aorta_status aorta_error_at(const char *file, int line, enum aorta_code code, const char *format, ...) {
+aorta_status aorta_error_make(enum aorta_code code, const char *format, ...) {
     struct aorta_error *error = malloc(sizeof *error);
     if (!error) return &no_memory;
     va_list args;
     va_start(args, format);
-    *error = (struct aorta_error){code, line, file, format_message(format, args), NULL};
+    *error = (struct aorta_error){code, format_message(format, args), NULL};
     va_end(args);
     if (error->message) return error;
     free(error);
@@ -78,14 +67,6 @@ const char *aorta_status_detail(aorta_status status) {
     return status && status->detail ? status->detail : "";
 }
 
-const char *aorta_status_file(aorta_status status) {
-    return status ? status->file : "";
-}
-
-int aorta_status_line(aorta_status status) {
-    return status ? status->line : 0;
-}
-
 void aorta_status_free(aorta_status status) {
     if (!status || status == &no_memory) return;
     free(status->message);
@@ -95,8 +76,7 @@ void aorta_status_free(aorta_status status) {
 
 aorta_status aorta_status_copy(aorta_status status) {
     if (!status) return NULL;
-    return aorta_with_detail(aorta_error_at(status->file, status->line, status->code, "%s", status->message),
-                             aorta_status_detail(status));
+    return aorta_with_detail(AORTA_ERROR(status->code, "%s", status->message), aorta_status_detail(status));
 }
 
 aorta_status aorta_status_join(aorta_status first, aorta_status second) {
@@ -105,10 +85,7 @@ aorta_status aorta_status_join(aorta_status first, aorta_status second) {
     return first;
 }
 
-const char *aorta_code_name(enum aorta_code code) {
-    return codes[code].name;
-}
-
 int aorta_code_exit(enum aorta_code code) {
-    return codes[code].exit_code;
+    if (code == AORTA_OK) return 0;
+    return code == AORTA_USAGE || code == AORTA_CONFIG ? 2 : 1;
 }

@@ -82,8 +82,7 @@ static aorta_status name_failure(struct aorta_unpacking *unpacking, aorta_status
     if (!status || !unpacking->count) return status;
     const char *shown = shown_text(unpacking, aorta_status_message(status));
     if (!*shown) return status;
-    aorta_status named =
-        aorta_error_at(aorta_status_file(status), aorta_status_line(status), aorta_status_code(status), "%s", shown);
+    aorta_status named = AORTA_ERROR(aorta_status_code(status), "%s", shown);
     aorta_status_free(status);
     return named;
 }

@@ -97,8 +97,8 @@ static void run(struct job *job) {
 static void expect(struct job *job, int process, enum aorta_code code, const char *part) {
     const struct outcome *outcome = &job->outcomes[process];
     if (outcome->finished && outcome->code == code && strstr(outcome->message, part)) return;
-    fail_msg("process %d: expected %s with \"%s\", got %s%s: %s", process, aorta_code_name(code), part,
-             outcome->finished ? "" : "(not finished) ", aorta_code_name(outcome->code), outcome->message);
+    fail_msg("process %d: expected code %d with \"%s\", got %s%d: %s", process, code, part,
+             outcome->finished ? "" : "(not finished) ", outcome->code, outcome->message);
 }
 
 static void expect_all(struct job *job, enum aorta_code code, const char *part) {
