@@ -45,20 +45,14 @@ static const struct aorta_cli_syntax syntax = {
 };
 
 static aorta_status show(const struct aorta_hwq_comparison *comparison, const struct compare_arguments *arguments) {
-    const struct aorta_hwq_measurements *const sides[2] = {comparison->baseline, comparison->test};
     struct aorta_text text = {0}, object = {0}, parts[2] = {0};
-    struct aorta_json json;
-    aorta_json_begin(&json, &object, 2);
-    aorta_hwq_comparison_json(comparison, &json);
-    aorta_text_puts(&object, "\n");
+    aorta_hwq_comparison_json(comparison, &object);
     if (arguments->quiet)
         aorta_found_answer_text(&comparison->found, &text);
     else
         aorta_hwq_comparison_text(comparison, &text);
-    for (int i = 0; i < 2; i++) {
-        aorta_json_begin(&json, &parts[i], 0);
-        aorta_hwq_measurements_json(sides[i], &json);
-    }
+    aorta_hwq_measurements_json(comparison->baseline, &parts[0]);
+    aorta_hwq_measurements_json(comparison->test, &parts[1]);
     const struct aorta_page_results page = {
         .kind = "hwq_comparison", .title = "AORTA: hwq compare", .parts = parts, .part_count = 2};
     aorta_status status =

@@ -71,14 +71,11 @@ static aorta_status emit(const struct map_arguments *arguments, const struct aor
                          const struct aorta_found_list *found, const struct aorta_map_copies *copies,
                          const struct aorta_device_info *device) {
     struct aorta_text words = {0}, object = {0};
-    struct aorta_json json;
-    aorta_json_begin(&json, &object, 2);
     if (arguments->quiet)
         aorta_found_answer_text(found, &words);
     else
         aorta_map_text(map, found, copies, &words);
-    aorta_map_json(map, found, copies, device, &json);
-    aorta_text_puts(&object, "\n");
+    aorta_map_json(map, found, copies, device, &object);
     const struct aorta_page_results page = {
         .kind = "hwq_map", .title = "AORTA: hardware queues", .tables = aorta_map_tables};
     return aorta_cli_show(&arguments->to, arguments->output, page, &words, &object,

@@ -83,10 +83,7 @@ static aorta_status open_peer(const struct sdma_arguments *arguments, const stru
 
 static aorta_status print(const struct aorta_sdma *result, const struct sdma_arguments *arguments) {
     struct aorta_text text = {0}, object = {0};
-    struct aorta_json json;
-    aorta_json_begin(&json, &object, 2);
-    aorta_sdma_json(result, &json);
-    aorta_text_puts(&object, "\n");
+    aorta_sdma_json(result, &object);
     if (arguments->quiet)
         aorta_found_answer_text(&result->found, &text);
     else

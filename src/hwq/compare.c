@@ -434,23 +434,23 @@ aorta_status aorta_hwq_comparison_csv(const struct aorta_hwq_comparison *compari
     return aorta_table_csv(&pairs, comparison, folder);
 }
 
-void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, struct aorta_json *json) {
-    aorta_json_object(json);
-    aorta_json_key_int(json, "schema_version", 1);
-    aorta_json_key_string(json, "kind", "hwq_comparison");
-    aorta_json_key_string(json, "baseline", comparison->baseline->path);
-    aorta_json_key_string(json, "test", comparison->test->path);
-    aorta_found_answer_json("largest_change", &comparison->found, json);
-    aorta_json_key_double(json, "threshold", comparison->options.threshold);
-    aorta_json_key_double(json, "between_runs", comparison->options.between_runs);
-    aorta_json_key_object(json, "changes");
+void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
+    struct aorta_json json;
+    aorta_json_output(&json, text, 2, 1);
+    aorta_json_key_string(&json, "kind", "hwq_comparison");
+    aorta_json_key_string(&json, "baseline", comparison->baseline->path);
+    aorta_json_key_string(&json, "test", comparison->test->path);
+    aorta_found_answer_json("largest_change", &comparison->found, &json);
+    aorta_json_key_double(&json, "threshold", comparison->options.threshold);
+    aorta_json_key_double(&json, "between_runs", comparison->options.between_runs);
+    aorta_json_key_object(&json, "changes");
     for (enum aorta_hwq_change change = 0; change < AORTA_HWQ_CHANGE_COUNT; change++)
-        aorta_json_key_int(json, name_of_change((int)change), (int64_t)comparison->changes[change]);
-    aorta_json_object_end(json);
-    aorta_table_json(&pairs, comparison, json);
-    aorta_found_sentences_json("warnings", &comparison->found, AORTA_FOUND_WARNING, json);
-    aorta_found_facts_json(&comparison->found, json);
-    aorta_json_object_end(json);
+        aorta_json_key_int(&json, name_of_change((int)change), (int64_t)comparison->changes[change]);
+    aorta_json_object_end(&json);
+    aorta_table_json(&pairs, comparison, &json);
+    aorta_found_sentences_json("warnings", &comparison->found, AORTA_FOUND_WARNING, &json);
+    aorta_found_facts_json(&comparison->found, &json);
+    aorta_json_output_end(&json);
 }
 
 void aorta_hwq_comparison_schema(struct aorta_json *json) {
@@ -458,25 +458,27 @@ void aorta_hwq_comparison_schema(struct aorta_json *json) {
     aorta_rows_schema_array("pairs", pair_rows, json);
 }
 
-void aorta_hwq_measurements_json(const struct aorta_hwq_measurements *measurements, struct aorta_json *json) {
-    aorta_json_array(json);
+void aorta_hwq_measurements_json(const struct aorta_hwq_measurements *measurements, struct aorta_text *text) {
+    struct aorta_json json;
+    aorta_json_begin(&json, text, 0);
+    aorta_json_array(&json);
     for (size_t i = 0; i < measurements->count; i++) {
         const struct aorta_hwq_measurement *item = &measurements->items[i];
-        aorta_json_object(json);
-        aorta_json_key_string(json, "workload", item->workload);
-        aorta_json_key_int(json, "stream_count", item->streams);
-        aorta_json_key_string(json, "file", item->file);
-        aorta_json_key_int(json, "runs", (int64_t)item->runs);
-        aorta_json_key_bool(json, "simulated", item->simulated);
-        aorta_json_key_double(json, "clock_mhz", item->clock_mhz);
-        aorta_json_key_array(json, "times_ms");
-        for (size_t j = 0; j < item->count; j++) aorta_json_fixed(json, item->times_ms[j], 6);
-        aorta_json_array_end(json);
-        aorta_json_key_object(json, "settings");
+        aorta_json_object(&json);
+        aorta_json_key_string(&json, "workload", item->workload);
+        aorta_json_key_int(&json, "stream_count", item->streams);
+        aorta_json_key_string(&json, "file", item->file);
+        aorta_json_key_int(&json, "runs", (int64_t)item->runs);
+        aorta_json_key_bool(&json, "simulated", item->simulated);
+        aorta_json_key_double(&json, "clock_mhz", item->clock_mhz);
+        aorta_json_key_array(&json, "times_ms");
+        for (size_t j = 0; j < item->count; j++) aorta_json_fixed(&json, item->times_ms[j], 6);
+        aorta_json_array_end(&json);
+        aorta_json_key_object(&json, "settings");
         for (size_t j = 0; j < item->settings.count; j++)
-            aorta_json_key_string(json, item->settings.items[j].key, item->settings.items[j].value);
-        aorta_json_object_end(json);
-        aorta_json_object_end(json);
+            aorta_json_key_string(&json, item->settings.items[j].key, item->settings.items[j].value);
+        aorta_json_object_end(&json);
+        aorta_json_object_end(&json);
     }
-    aorta_json_array_end(json);
+    aorta_json_array_end(&json);
 }

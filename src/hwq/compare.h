@@ -91,12 +91,12 @@ AORTA_MUST_USE aorta_status aorta_hwq_comparison_make(const struct aorta_hwq_mea
 void aorta_hwq_comparison_free(struct aorta_hwq_comparison *comparison);
 
 void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, struct aorta_text *text);
-void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, struct aorta_json *json);
+void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, struct aorta_text *text);
 void aorta_hwq_comparison_schema(struct aorta_json *json);
 /* The pairs as a file of the folder. AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_hwq_comparison_csv(const struct aorta_hwq_comparison *comparison, const char *folder);
 /* An array: workload, streams, file, runs, raw times and settings of each. */
-void aorta_hwq_measurements_json(const struct aorta_hwq_measurements *measurements, struct aorta_json *json);
+void aorta_hwq_measurements_json(const struct aorta_hwq_measurements *measurements, struct aorta_text *text);
 
 struct aorta_ratio aorta_hwq_ratio(const struct aorta_comparison *comparison);
 

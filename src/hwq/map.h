@@ -148,7 +148,7 @@ void aorta_map_text(const struct aorta_map *map, const struct aorta_found_list *
                     const struct aorta_map_copies *copies, struct aorta_text *text);
 void aorta_map_json(const struct aorta_map *map, const struct aorta_found_list *found,
                     const struct aorta_map_copies *copies, const struct aorta_device_info *device,
-                    struct aorta_json *json);
+                    struct aorta_text *text);
 void aorta_map_schema(struct aorta_json *json);
 
 extern const struct aorta_result_table *const aorta_map_tables[]; /* of the page; ends with NULL */

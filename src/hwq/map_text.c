@@ -370,25 +370,22 @@ static const struct aorta_row map_rows[] = {
 
 void aorta_map_json(const struct aorta_map *map, const struct aorta_found_list *found,
                     const struct aorta_map_copies *copies, const struct aorta_device_info *device,
-                    struct aorta_json *json) {
-    aorta_json_object(json);
-    aorta_json_key_int(json, "schema_version", 1);
-    aorta_json_key_string(json, "kind", "hwq_map");
-    aorta_found_answer_json("headline", found, json);
-    aorta_found_facts_json(found, json);
-    write_device(device, json);
-    aorta_rows_json(map_rows, map, 0, json);
-    aorta_json_key_string(json, "blocking", blocking_names[map->blocking]);
-    aorta_json_key_bool(json, "stable", !map->unsettled && !map->corrected);
-    if (map->busy_only)
-        aorta_json_key_int(json, "busy_queue_count", map->busy_queues);
-    else
-        aorta_json_key_null(json, "busy_queue_count");
-    aorta_table_json(&parts, map, json);
-    write_streams(map, json);
-    write_matrix(map, json);
-    write_copies(copies, json);
-    aorta_json_object_end(json);
+                    struct aorta_text *text) {
+    struct aorta_json json;
+    aorta_json_output(&json, text, 2, 1);
+    aorta_json_key_string(&json, "kind", "hwq_map");
+    aorta_found_answer_json("headline", found, &json);
+    aorta_found_facts_json(found, &json);
+    write_device(device, &json);
+    aorta_rows_json(map_rows, map, 0, &json);
+    aorta_json_key_string(&json, "blocking", blocking_names[map->blocking]);
+    aorta_json_key_bool(&json, "stable", !map->unsettled && !map->corrected);
+    aorta_json_key_natural(&json, "busy_queue_count", map->busy_only ? map->busy_queues : -1);
+    aorta_table_json(&parts, map, &json);
+    write_streams(map, &json);
+    write_matrix(map, &json);
+    write_copies(copies, &json);
+    aorta_json_output_end(&json);
 }
 
 void aorta_map_schema(struct aorta_json *json) {

@@ -427,36 +427,31 @@ static const struct aorta_row figure_rows[] = {
     {0}};
 #undef AT
 
-void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json) {
+void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_text *text) {
     static const char *const directions[AORTA_SDMA_DIRECTION_COUNT] = {"d2h", "h2d", "d2d", "p2p"};
     const struct aorta_sdma_options *options = &result->options;
     const struct aorta_device_info *info = aorta_device_get_info(options->device);
-    aorta_json_object(json);
-    aorta_json_key_int(json, "schema_version", 1);
-    aorta_json_key_string(json, "kind", "sdma");
-    aorta_found_answer_json("verdict", &result->found, json);
-    aorta_found_facts_json(&result->found, json);
-    aorta_json_key_string(json, "device", aorta_device_kind_name(info->kind));
-    aorta_json_key_int(json, "device_index", info->index);
-    aorta_json_key_string(json, "device_name", info->name);
-    aorta_json_key(json, "peer_index");
-    if (options->peer)
-        aorta_json_int(json, aorta_device_get_info(options->peer)->index);
-    else
-        aorta_json_null(json);
-    aorta_json_key_string(json, "direction", directions[options->direction]);
-    aorta_json_key_string(json, "dtype", aorta_dtype_name(options->dtype));
-    aorta_rows_json(option_rows, options, 0, json);
-    write_times(result, json);
-    aorta_json_key_string(json, "copy_together_source", result->polled ? "host polling an event" : "timestamp");
-    aorta_json_key_double(json, "savings_percent", 100 * result->saved);
-    aorta_rows_json(figure_rows, result, 0, json);
-    aorta_json_key(json, "peer_direct");
+    struct aorta_json json;
+    aorta_json_output(&json, text, 2, 1);
+    aorta_json_key_string(&json, "kind", "sdma");
+    aorta_found_answer_json("verdict", &result->found, &json);
+    aorta_found_facts_json(&result->found, &json);
+    aorta_json_key_string(&json, "device", aorta_device_kind_name(info->kind));
+    aorta_json_key_int(&json, "device_index", info->index);
+    aorta_json_key_string(&json, "device_name", info->name);
+    aorta_json_key_natural(&json, "peer_index", options->peer ? aorta_device_get_info(options->peer)->index : -1);
+    aorta_json_key_string(&json, "direction", directions[options->direction]);
+    aorta_json_key_string(&json, "dtype", aorta_dtype_name(options->dtype));
+    aorta_rows_json(option_rows, options, 0, &json);
+    write_times(result, &json);
+    aorta_json_key_string(&json, "copy_together_source", result->polled ? "host polling an event" : "timestamp");
+    aorta_json_key_double(&json, "savings_percent", 100 * result->saved);
+    aorta_rows_json(figure_rows, result, 0, &json);
     if (options->direction == AORTA_SDMA_P2P)
-        aorta_json_bool(json, result->direct);
+        aorta_json_key_bool(&json, "peer_direct", result->direct);
     else
-        aorta_json_null(json);
-    aorta_json_object_end(json);
+        aorta_json_key_null(&json, "peer_direct");
+    aorta_json_output_end(&json);
 }
 
 void aorta_sdma_schema(struct aorta_json *json) {

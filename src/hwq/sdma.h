@@ -73,7 +73,7 @@ AORTA_MUST_USE aorta_status aorta_sdma_run(const struct aorta_sdma_options *opti
 void aorta_sdma_free(struct aorta_sdma *result);
 
 void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *text);
-void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json);
+void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_text *text);
 void aorta_sdma_schema(struct aorta_json *json);
 /* The times as a file of the folder. AORTA_IO, AORTA_MEMORY. */
 extern const struct aorta_result_table *const aorta_sdma_tables[]; /* of the page; ends with NULL */

@@ -345,10 +345,7 @@ static void write_points(struct aorta_json *json, const struct aorta_sweep_compa
 }
 
 static void write_place(struct aorta_json *json, const struct aorta_sweep_comparison *c, size_t point, size_t figure) {
-    if (point == c->count)
-        aorta_json_key_null(json, "point");
-    else
-        aorta_json_key_int(json, "point", (int64_t)point);
+    aorta_json_key_natural(json, "point", point < c->count ? (int64_t)point : -1);
     aorta_json_key_string(json, "figure", c->figures[figure].name);
 }
 

@@ -138,10 +138,7 @@ void aorta_sweep_trial_json(const struct aorta_sweep_plan *plan, const struct ao
     aorta_json_object(json);
     aorta_json_key_int(json, "trial", trial->number);
     if (trial->again >= 0) aorta_json_key_int(json, "again", trial->again);
-    if (trial->cell == AORTA_SWEEP_BASELINE)
-        aorta_json_key_null(json, "cell");
-    else
-        aorta_json_key_int(json, "cell", trial->cell);
+    aorta_json_key_natural(json, "cell", trial->cell); /* the baseline: null */
     aorta_sweep_point_json(&plan->space, trial->cell, json);
     aorta_json_key_int(json, "repeat", trial->repeat);
     aorta_json_key_int(json, "steps", trial->steps);

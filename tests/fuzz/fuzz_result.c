@@ -36,11 +36,9 @@ static void compare(const struct aorta_hwq_measurements *baseline, const struct 
         return;
     }
     struct aorta_text text = {0}, document = {0};
-    struct aorta_json json;
     check_pairs(&comparison);
     aorta_hwq_comparison_text(&comparison, &text);
-    aorta_json_begin(&json, &document, 2);
-    aorta_hwq_comparison_json(&comparison, &json);
+    aorta_hwq_comparison_json(&comparison, &document);
     fuzz_require_json(document.data);
     aorta_text_free(&text);
     aorta_text_free(&document);

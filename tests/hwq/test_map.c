@@ -82,14 +82,12 @@ static void plants_are_found(void **state) {
 static void counts_are_in_the_json(void **state) {
     struct planted planted = {.queue = {0, 0, 1}};
     struct aorta_text text = {0};
-    struct aorta_json json;
     (void)state;
     struct aorta_map map = find_pairs(&planted, 3, 2, false);
-    aorta_json_begin(&json, &text, 0);
     const struct aorta_device_info device = {.name = "x", .kind = AORTA_DEVICE_CUDA};
     struct aorta_found_list found;
     check_ok(aorta_map_find(&map, &device, &found));
-    aorta_map_json(&map, &found, NULL, &device, &json);
+    aorta_map_json(&map, &found, NULL, &device, &text);
     aorta_found_free(&found);
     json_t *root = json_loads(text.data, 0, NULL);
     assert_non_null(root);

@@ -108,9 +108,7 @@ static void figures_follow_from_samples(void **state) {
     assert_non_null(strstr(text.data, "  ideal       2 ms, the product alone; 80% of this speed reached\n"));
     assert_non_null(strstr(text.data, "  together    time of the product +20%, of the copy +25%: "));
     aorta_text_free(&text);
-    struct aorta_json json;
-    aorta_json_begin(&json, &text, 0);
-    aorta_sdma_json(&result, &json);
+    aorta_sdma_json(&result, &text);
     json_t *root = json_loads(text.data, 0, NULL);
     assert_true(fabs(json_real_value(json_object_get(root, "savings_percent")) - 50.0 / 3) < 1e-9);
     assert_int_equal(json_array_size(json_object_get(json_object_get(root, "together_ms"), "samples")), 3);
