@@ -124,6 +124,13 @@ void aorta_text_end(struct aorta_text *part, struct aorta_text *whole) {
     aorta_text_free(part);
 }
 
+char *aorta_text_move(struct aorta_text *text, struct aorta_arena *arena) {
+    char *copy = aorta_arena_strdup(arena, text->data ? text->data : "");
+    arena->failed |= text->failed != 0;
+    aorta_text_free(text);
+    return copy;
+}
+
 aorta_status aorta_text_check(const struct aorta_text *text) {
     if (!text->failed) return NULL;
     return AORTA_ERROR(AORTA_MEMORY, "out of memory while composing %zu bytes of text", text->length);

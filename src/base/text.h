@@ -2,6 +2,7 @@
 #ifndef AORTA_BASE_TEXT_H
 #define AORTA_BASE_TEXT_H
 
+#include "base/arena.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -23,6 +24,8 @@ void aorta_text_clear(struct aorta_text *text);                        /* emptie
 void aorta_text_free(struct aorta_text *text);
 /* Frees the memory of a part, and passes its failure on to the whole. */
 void aorta_text_end(struct aorta_text *part, struct aorta_text *whole);
+/* The text as a string of the arena, "" where nothing was appended; frees it, and passes its failure on. */
+char *aorta_text_move(struct aorta_text *text, struct aorta_arena *arena);
 AORTA_MUST_USE aorta_status aorta_text_check(const struct aorta_text *text); /* AORTA_MEMORY if an append failed */
 
 /* A list: texts in one buffer, each with its NUL, which aorta_text_append(list, "", 1) adds. The one behind `before`,

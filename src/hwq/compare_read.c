@@ -76,14 +76,10 @@ static void add_setting(struct settings *settings, const char *key, const json_t
     struct aorta_settings *list = &settings->list;
     settings->too_many |= list->count == MOST_SETTINGS; /* comparing them takes time with their square */
     if (settings->too_many) return;
-    struct aorta_setting *items =
-        aorta_arena_grow(settings->arena, list->items, list->count, &settings->capacity, sizeof *list->items);
-    if (!items) return;
     char *text = text_of(value);
+    const struct aorta_setting item = {copy_printable(settings->arena, key), copy_printable(settings->arena, text)};
     settings->arena->failed |= !text;
-    list->items = items;
-    items[list->count++] =
-        (struct aorta_setting){copy_printable(settings->arena, key), copy_printable(settings->arena, text)};
+    aorta_arena_append(settings->arena, &list->items, &settings->capacity, &list->count, &item, sizeof item);
     free(text);
 }
 
@@ -200,13 +196,9 @@ static aorta_status add_measurement(struct reader *reader, const struct aorta_hw
     struct aorta_hwq_measurements *measurements = reader->measurements;
     struct aorta_hwq_measurement *same = aorta_hwq_measurements_find(measurements, found);
     if (same) return append(reader, same, found);
-    struct aorta_hwq_measurement *items =
-        aorta_arena_grow(&measurements->notes.arena, measurements->items, measurements->count, &reader->item_capacity,
-                         sizeof *measurements->items);
-    if (!items) return check_memory(reader);
-    measurements->items = items;
-    items[measurements->count++] = *found;
-    return NULL;
+    aorta_arena_append(&measurements->notes.arena, &measurements->items, &reader->item_capacity, &measurements->count,
+                       found, sizeof *found);
+    return check_memory(reader);
 }
 
 static double read_clock(const json_t *object) {

@@ -319,13 +319,11 @@ struct aorta_hwq_clock_sampler {
 
 static void take_sample(struct aorta_hwq_clock_sampler *sampler, bool working) {
     struct aorta_device_metrics *values = aorta_arena_alloc(&sampler->arena, sizeof *values);
-    struct aorta_clock_sample *samples =
-        aorta_arena_grow(&sampler->arena, sampler->samples, sampler->count, &sampler->capacity, sizeof *samples);
-    if (!values || !samples) return;
+    if (!values) return;
     *values = aorta_device_measure(sampler->device);
     sampler->last = values;
-    sampler->samples = samples;
-    samples[sampler->count++] = (struct aorta_clock_sample){values, aorta_clock_ns(), working};
+    const struct aorta_clock_sample sample = {values, aorta_clock_ns(), working};
+    aorta_arena_append(&sampler->arena, &sampler->samples, &sampler->capacity, &sampler->count, &sample, sizeof sample);
 }
 
 /* False when the sampler ends before. */

@@ -20,16 +20,14 @@ void aorta_hwq_result_free(struct aorta_hwq_result *result) {
 void aorta_hwq_result_figure(struct aorta_hwq_result *result, const char *name, const char *unit, double value,
                              const char *reason) {
     struct aorta_arena *arena = &result->arena;
-    struct aorta_hwq_figure *figures =
-        aorta_arena_grow(arena, result->figures, result->figure_count, &result->figure_capacity, sizeof *figures);
-    if (!figures) return;
-    result->figures = figures;
-    figures[result->figure_count++] =
-        (struct aorta_hwq_figure){.name = aorta_arena_strdup(arena, name),
-                                  .unit = aorta_arena_strdup(arena, unit),
-                                  .group = result->figure_group,
-                                  .value = value,
-                                  .reason = isnan(value) && reason ? aorta_arena_strdup(arena, reason) : NULL};
+    const struct aorta_hwq_figure figure = {.name = aorta_arena_strdup(arena, name),
+                                            .unit = aorta_arena_strdup(arena, unit),
+                                            .group = result->figure_group,
+                                            .value = value,
+                                            .reason =
+                                                isnan(value) && reason ? aorta_arena_strdup(arena, reason) : NULL};
+    aorta_arena_append(arena, &result->figures, &result->figure_capacity, &result->figure_count, &figure,
+                       sizeof figure);
 }
 
 int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, double ms, int64_t most) {
@@ -47,19 +45,13 @@ const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_resu
 /* `json`: of the arena, or static. */
 static void add_fact(struct aorta_hwq_result *result, const char *section, const char *key, const char *json) {
     struct aorta_arena *arena = &result->arena;
-    struct aorta_hwq_metadata *facts =
-        aorta_arena_grow(arena, result->facts, result->fact_count, &result->fact_capacity, sizeof *facts);
-    if (!facts) return;
-    result->facts = facts;
-    facts[result->fact_count++] =
-        (struct aorta_hwq_metadata){aorta_arena_strdup(arena, section), aorta_arena_strdup(arena, key), json};
+    const struct aorta_hwq_metadata fact = {aorta_arena_strdup(arena, section), aorta_arena_strdup(arena, key), json};
+    aorta_arena_append(arena, &result->facts, &result->fact_capacity, &result->fact_count, &fact, sizeof fact);
 }
 
 /* Frees the text. */
 static void add_text(struct aorta_hwq_result *result, const char *section, const char *key, struct aorta_text *json) {
-    add_fact(result, section, key, aorta_arena_strdup(&result->arena, json->data ? json->data : ""));
-    result->arena.failed |= json->failed != 0;
-    aorta_text_free(json);
+    add_fact(result, section, key, aorta_text_move(json, &result->arena));
 }
 
 void aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *section, const char *key,

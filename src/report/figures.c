@@ -175,13 +175,10 @@ static void add_causes(const struct aorta_recorded *recorded, struct aorta_figur
         const struct aorta_finding *finding = &verdict->findings[i];
         struct aorta_text text = {0};
         aorta_finding_name(verdict, finding, &text);
-        arena->failed |= text.failed != 0;
         const char *about = finding->cause == AORTA_CAUSE_COMPUTE ? compute : NULL;
         if (aorta_cause_has_kind(finding->cause))
             about = aorta_arena_strdup(arena, aorta_trace_kind_name(&recorded->analysis, finding->collective));
-        figures->causes[i] =
-            (struct aorta_figure_cause){aorta_arena_strdup(arena, text.data ? text.data : ""), about, finding->cost_ms};
-        aorta_text_free(&text);
+        figures->causes[i] = (struct aorta_figure_cause){aorta_text_move(&text, arena), about, finding->cost_ms};
     }
 }
 

@@ -95,7 +95,6 @@ static void add_filled(struct words *words, const struct aorta_sweep_job *job, c
     struct aorta_text text = {0};
     char steps[24];
     size_t length;
-    aorta_text_puts(&text, "");
     for (const char *at = word; *at;) {
         const bool shells = at > word && at[-1] == '$'; /* ${name} */
         const char *value = shells ? NULL : placeholder(job, next, directory, at, steps, &length);
@@ -105,9 +104,7 @@ static void add_filled(struct words *words, const struct aorta_sweep_job *job, c
             aorta_text_append(&text, at, 1);
         at += value ? length : 1;
     }
-    words->arena->failed |= text.failed != 0;
-    add(words, aorta_arena_strdup(words->arena, text.data ? text.data : ""));
-    aorta_text_free(&text);
+    add(words, aorta_text_move(&text, words->arena));
 }
 
 static void add_command(struct words *words, const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
@@ -313,8 +310,6 @@ aorta_status aorta_sweep_name(struct aorta_sweep_job *job, struct aorta_arena *a
             aorta_text_printf(&text, "%s%s", word == job->command ? "" : " ", *word);
     }
     if (job->ranks > 1) aorta_text_printf(&text, " -n %d", job->ranks);
-    arena->failed |= text.failed != 0;
-    job->plan.target = aorta_arena_strdup(arena, text.data ? text.data : "");
-    aorta_text_free(&text);
+    job->plan.target = aorta_text_move(&text, arena);
     return aorta_arena_check(arena, "the name of a sweep");
 }

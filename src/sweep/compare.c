@@ -66,10 +66,8 @@ static const char *name_point(const struct aorta_sweep_space *space, int64_t cel
         if (space->knobs[i].count > 1)
             aorta_text_printf(&text, "%s%s=%s", text.length ? " " : "", space->knobs[i].name,
                               aorta_sweep_value(space, cell, i));
-    const char *name = aorta_arena_strdup(arena, text.length ? text.data : "all runs");
-    arena->failed |= text.failed != 0;
-    aorta_text_free(&text);
-    return name;
+    if (!text.length) aorta_text_puts(&text, "all runs");
+    return aorta_text_move(&text, arena);
 }
 
 static void find_points(struct aorta_sweep_comparison *c) {
@@ -105,10 +103,7 @@ bool aorta_sweep_trial_of(const struct aorta_sweep_side *side, const struct aort
 static void add_figure(struct aorta_sweep_comparison *c, size_t *capacity, const struct aorta_figure *figure) {
     for (size_t i = 0; i < c->figure_count; i++)
         if (strcmp(c->figures[i].name, figure->name) == 0) return;
-    struct aorta_figure *items = aorta_arena_grow(&c->arena, c->figures, c->figure_count, capacity, sizeof *items);
-    if (!items) return;
-    c->figures = items;
-    items[c->figure_count++] = *figure;
+    aorta_arena_append(&c->arena, &c->figures, capacity, &c->figure_count, figure, sizeof *figure);
 }
 
 static void find_figures(struct aorta_sweep_comparison *c) {
