@@ -26,6 +26,9 @@ struct aorta_result_table {
     bool whole; /* of all that was recorded, where other tables are of a part of it: the title says so */
 };
 
+/* What a table's lines are: structs of this type, described by `rows_` and filled by `fill_`. */
+#define AORTA_LINES(rows_, type, fill_) .rows = (rows_), .size = sizeof(type), .fill = (fill_)
+
 /* How the text shows a table. Its last column is the row of type AORTA_ROW_LABEL or AORTA_ROW_KERNEL. */
 struct aorta_table_view {
     const char *title; /* a line above; NULL: none */

@@ -199,10 +199,10 @@ static enum aorta_line fill_figure(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-static const struct aorta_result_table results = {"results", "Results", .rows = result_rows,
-                                                  .size = sizeof(struct aorta_hwq_result), .fill = fill_result};
-static const struct aorta_result_table figures = {"figures", .rows = named_figure_rows,
-                                                  .size = sizeof(struct figure_values), .fill = fill_figure};
+static const struct aorta_result_table results = {"results", "Results",
+                                                  AORTA_LINES(result_rows, struct aorta_hwq_result, fill_result)};
+static const struct aorta_result_table figures = {"figures",
+                                                  AORTA_LINES(named_figure_rows, struct figure_values, fill_figure)};
 
 const struct aorta_result_table *const aorta_hwq_result_tables[] = {&results, NULL};
 

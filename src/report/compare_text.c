@@ -550,8 +550,8 @@ static enum aorta_line fill_pair(const void *of, size_t index, void *values) {
 aorta_status aorta_trace_comparison_csv(const struct aorta_trace_comparison *comparison, const char *folder) {
     for (int section = 0; section < AORTA_SECTION_COUNT; section++) {
         const struct pair_of pairs = {comparison, (enum aorta_trace_section)section};
-        const struct aorta_result_table table = {aorta_trace_section_name(pairs.section), .rows = pair_rows,
-                                                 .size = sizeof(struct pair_values), .fill = fill_pair};
+        const struct aorta_result_table table = {aorta_trace_section_name(pairs.section),
+                                                 AORTA_LINES(pair_rows, struct pair_values, fill_pair)};
         AORTA_TRY(aorta_table_csv(&table, &pairs, folder));
     }
     return NULL;

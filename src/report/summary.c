@@ -331,8 +331,8 @@ static enum aorta_line fill_coverage(const void *of, size_t index, void *values)
 }
 
 const struct aorta_result_table aorta_summary_coverage = {
-    "iterations_by_rank", .help = "what the file of each rank holds", .rows = coverage_rows,
-    .size = sizeof(struct coverage_values), .fill = fill_coverage};
+    "iterations_by_rank", .help = "what the file of each rank holds",
+    AORTA_LINES(coverage_rows, struct coverage_values, fill_coverage)};
 
 /* ---- a run ---- */
 
@@ -489,10 +489,10 @@ static enum aorta_line fill_figure(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-static const struct aorta_result_table figures_table = {"figures", .rows = figure_rows,
-                                                        .size = sizeof(struct figure_values), .fill = fill_figure};
+static const struct aorta_result_table figures_table = {"figures",
+                                                        AORTA_LINES(figure_rows, struct figure_values, fill_figure)};
 static const struct aorta_result_table collectives_table = {
-    "collectives", .rows = named_collective_rows, .size = sizeof(struct collective_values), .fill = fill_collective};
+    "collectives", AORTA_LINES(named_collective_rows, struct collective_values, fill_collective)};
 
 static void add_figures(const struct aorta_recorded *labelled, struct aorta_text *csv) {
     struct aorta_arena scratch = {0};

@@ -126,12 +126,8 @@ static const struct aorta_column rank_columns[] = {{"rank", "rank", .width = 4},
                                                    {"memcpy_ms", "copies", 8, .decimals = 3},
                                                    {"idle_ms", "idle", 9, .decimals = 3},
                                                    {0}};
-const struct aorta_result_table aorta_table_ranks = {"ranks",
-                                                     "ranks",
-                                                     .help = "what each rank's device did",
-                                                     .rows = rank_rows,
-                                                     .size = sizeof(struct rank_values),
-                                                     .fill = fill_rank,
+const struct aorta_result_table aorta_table_ranks = {"ranks", "ranks", .help = "what each rank's device did",
+                                                     AORTA_LINES(rank_rows, struct rank_values, fill_rank),
                                                      .columns = rank_columns};
 
 /* ---- the tables of one rank ---- */
@@ -175,12 +171,8 @@ static enum aorta_line fill_step(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-static const struct aorta_result_table steps = {"steps",
-                                                "steps",
-                                                .help = "the figures of each step",
-                                                .rows = step_rows,
-                                                .size = sizeof(struct step_values),
-                                                .fill = fill_step};
+static const struct aorta_result_table steps = {"steps", "steps", .help = "the figures of each step",
+                                                AORTA_LINES(step_rows, struct step_values, fill_step)};
 
 /* ---- streams and queues ---- */
 
@@ -244,18 +236,18 @@ static enum aorta_line fill_queue(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_streams = {
-    "streams",           "Streams",           .help = "what ran on each stream",
-    .section = "queues", .rows = stream_rows, .size = sizeof(struct lane_values),
-    .whole = true,       .fill = fill_stream};
+const struct aorta_result_table trace_table_streams = {"streams",
+                                                       "Streams",
+                                                       .help = "what ran on each stream",
+                                                       .section = "queues",
+                                                       AORTA_LINES(stream_rows, struct lane_values, fill_stream),
+                                                       .whole = true};
 const struct aorta_result_table trace_table_queues = {"queues",
                                                       "Hardware queues",
                                                       .help = "what ran on each queue, where the file names them",
                                                       .section = "queues",
-                                                      .rows = queue_rows,
-                                                      .size = sizeof(struct lane_values),
-                                                      .whole = true,
-                                                      .fill = fill_queue};
+                                                      AORTA_LINES(queue_rows, struct lane_values, fill_queue),
+                                                      .whole = true};
 
 /* ---- gaps ---- */
 
@@ -304,10 +296,8 @@ const struct aorta_result_table trace_table_gaps = {"gaps",
                                                     "Longest gaps",
                                                     .help = "the ten longest stretches in which nothing ran",
                                                     .section = "causes",
-                                                    .rows = gap_rows,
-                                                    .size = sizeof(struct gap_values),
-                                                    .whole = true,
-                                                    .fill = fill_gap};
+                                                    AORTA_LINES(gap_rows, struct gap_values, fill_gap),
+                                                    .whole = true};
 
 /* ---- warnings ---- */
 
@@ -336,13 +326,9 @@ static enum aorta_line fill_warning(const void *of, size_t index, void *values) 
     return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_warnings = {"warnings",
-                                                        "Notes of the reader",
-                                                        .help = "what is odd in the file",
-                                                        .section = "configuration",
-                                                        .rows = warning_rows,
-                                                        .size = sizeof(struct warning_values),
-                                                        .fill = fill_warning};
+const struct aorta_result_table trace_table_warnings = {"warnings", "Notes of the reader",
+                                                        .help = "what is odd in the file", .section = "configuration",
+                                                        AORTA_LINES(warning_rows, struct warning_values, fill_warning)};
 
 /* ---- all of them ---- */
 

@@ -67,9 +67,7 @@ const struct aorta_result_table trace_table_by_memory = {
     "At the peak of memory",
     .help = "what stood in the device's memory when most of it was allocated, by use and by what allocated it",
     .section = "memory",
-    .rows = memory_rows,
-    .size = sizeof(struct memory_values),
-    .fill = fill_memory,
+    AORTA_LINES(memory_rows, struct memory_values, fill_memory),
     .columns = memory_columns};
 
 /* ---- the peak itself, and memory over time ---- */
@@ -250,11 +248,9 @@ static enum aorta_line fill(const void *of, size_t index, void *values) {
 #define TABLE(id, title_, help_, rows_, columns_)                                                                      \
     static const struct aorta_result_table id = {#id,                                                                  \
                                                  (title_),                                                             \
-                                                 .help = (help_),                                                      \
-                                                 .section = "kernels",                                                 \
-                                                 .rows = (rows_),                                                      \
-                                                 .size = sizeof(struct by_values),                                     \
-                                                 .fill = fill,                                                         \
+                                                 (help_),                                                              \
+                                                 "kernels",                                                            \
+                                                 AORTA_LINES(rows_, struct by_values, fill),                           \
                                                  .whole = true,                                                        \
                                                  .columns = (columns_)}
 TABLE(by_op, "By operation", "work by the operation of the framework that launched it", nested_rows, nested_columns);
@@ -270,7 +266,6 @@ TABLE(by_category, "By category", "work by what it does", work_rows, work_column
 TABLE(by_phase, "By phase", "work by the part of the step that launched it", work_rows, work_columns);
 TABLE(by_kernel, "By kernel", "work by name", kernel_rows, work_columns);
 #undef TABLE
-
 const struct aorta_result_table *const aorta_by_tables[] = {&by_op,
                                                             &by_shape,
                                                             &by_module,

@@ -158,15 +158,14 @@ static const struct aorta_column collective_columns[] = {{"count", "count", .wid
                                                          {"wait_ms", "waited", 9, .decimals = 3},
                                                          {"either_busbw_gbps", "GB/s bus", 9, .decimals = 2},
                                                          {0}};
-const struct aorta_result_table aorta_table_collectives = {"collectives",
-                                                           "collectives",
-                                                           .help = "collectives by kind and process group",
-                                                           .section = "collectives",
-                                                           .rows = collective_rows,
-                                                           .size = sizeof(struct collective_values),
-                                                           .whole = true,
-                                                           .fill = fill_collective,
-                                                           .columns = collective_columns};
+const struct aorta_result_table aorta_table_collectives = {
+    "collectives",
+    "collectives",
+    .help = "collectives by kind and process group",
+    .section = "collectives",
+    AORTA_LINES(collective_rows, struct collective_values, fill_collective),
+    .whole = true,
+    .columns = collective_columns};
 const struct aorta_column trace_collective_step_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
                                                              {"mb_each", "MB each", 9, .decimals = 3},
                                                              {"ms_per_step", "ms", 9, .decimals = 3},
@@ -186,10 +185,8 @@ const struct aorta_result_table aorta_table_collective_sizes = {
     "collectives by size",
     .help = "collectives by kind, process group, size, type and channels",
     .section = "collectives",
-    .rows = size_rows,
-    .size = sizeof(struct collective_values),
+    AORTA_LINES(size_rows, struct collective_values, fill_size),
     .whole = true,
-    .fill = fill_size,
     .columns = size_columns};
 
 const struct aorta_column trace_size_step_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
@@ -259,12 +256,8 @@ static enum aorta_line fill_shared(const void *of, size_t index, void *values) {
 }
 
 const struct aorta_result_table trace_table_shared_collectives = {
-    "shared_collectives",
-    "Collectives of several ranks",
-    .help = "every collective that two ranks or more recorded",
-    .rows = shared_rows,
-    .size = sizeof(struct shared_values),
-    .fill = fill_shared};
+    "shared_collectives", "Collectives of several ranks", .help = "every collective that two ranks or more recorded",
+    AORTA_LINES(shared_rows, struct shared_values, fill_shared)};
 
 struct difference_values {
     struct aorta_trace_difference row;
@@ -305,9 +298,7 @@ const struct aorta_result_table aorta_table_differences = {
     .help = "kernels that take longer on one rank than on the other ranks, "
             "or that only this rank runs",
     .section = "ranks",
-    .rows = difference_rows,
-    .size = sizeof(struct difference_values),
-    .fill = fill_difference,
+    AORTA_LINES(difference_rows, struct difference_values, fill_difference),
     .columns = difference_columns};
 
 /* ---- arrivals ---- */
@@ -351,9 +342,8 @@ static enum aorta_line fill_straggler(const void *of, size_t index, void *values
 }
 
 const struct aorta_result_table trace_table_stragglers = {
-    "stragglers",          "How ranks come to collectives", .help = "ranks by how long other ranks waited for them",
-    .section = "ranks",    .rows = straggler_rows,          .size = sizeof(struct straggler_values),
-    .fill = fill_straggler};
+    "stragglers", "How ranks come to collectives", .help = "ranks by how long other ranks waited for them",
+    .section = "ranks", AORTA_LINES(straggler_rows, struct straggler_values, fill_straggler)};
 
 /* ---- unequal parts ---- */
 
@@ -398,13 +388,9 @@ static enum aorta_line fill_uneven(const void *of, size_t index, void *values) {
 }
 
 const struct aorta_result_table trace_table_uneven = {
-    "uneven_collectives",
-    "All-to-alls with unequal parts",
+    "uneven_collectives", "All-to-alls with unequal parts",
     .help = "each all-to-all whose parts are not equal, of each rank (torch.profiler names the parts: In split size)",
-    .section = "collectives",
-    .rows = uneven_rows,
-    .size = sizeof(struct uneven_values),
-    .fill = fill_uneven};
+    .section = "collectives", AORTA_LINES(uneven_rows, struct uneven_values, fill_uneven)};
 
 #define AT(member) offsetof(struct aorta_trace_pair, member)
 static const struct aorta_row pair_rows[] = {
@@ -421,13 +407,9 @@ static enum aorta_line fill_pair(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_pairs = {"rank_pairs",
-                                                     "Bytes from rank to rank",
-                                                     .help = "what these move from which rank to which",
-                                                     .section = "collectives",
-                                                     .rows = pair_rows,
-                                                     .size = sizeof(struct aorta_trace_pair),
-                                                     .fill = fill_pair};
+const struct aorta_result_table trace_table_pairs = {
+    "rank_pairs", "Bytes from rank to rank", .help = "what these move from which rank to which",
+    .section = "collectives", AORTA_LINES(pair_rows, struct aorta_trace_pair, fill_pair)};
 
 /* ---- a rank's arrivals ---- */
 
@@ -496,7 +478,5 @@ const struct aorta_result_table trace_table_by_arrival = {
     "Arrival at collectives",
     .help = "when the rank came to each collective that it shares with other ranks, and how long it waited",
     .section = "ranks",
-    .rows = arrival_rows,
-    .size = sizeof(struct arrival_values),
-    .fill = fill_arrival,
+    AORTA_LINES(arrival_rows, struct arrival_values, fill_arrival),
     .columns = arrival_columns};

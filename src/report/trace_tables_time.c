@@ -71,10 +71,8 @@ const struct aorta_result_table trace_table_by_sequence = {
         "what runs of the framework's operations launch, two to twelve kernels one after the other, that came twice "
         "or more; most kernels in all first",
     .section = "kernels",
-    .rows = sequence_rows,
-    .size = sizeof(struct sequence_values),
+    AORTA_LINES(sequence_rows, struct sequence_values, fill_sequence),
     .whole = true,
-    .fill = fill_sequence,
     .columns = sequence_columns};
 
 /* ---- parts of time ---- */
@@ -174,9 +172,7 @@ const struct aorta_result_table trace_table_by_time = {
         "equal parts of the rank's time (100, in the text as many as --top says): busy with what, queue of launched "
         "work, delay of launches, bytes a second",
     .section = "time",
-    .rows = part_rows,
-    .size = sizeof(struct part_values),
-    .fill = fill_part,
+    AORTA_LINES(part_rows, struct part_values, fill_part),
     .columns = part_columns};
 
 /* ---- queues of streams ---- */
@@ -231,10 +227,8 @@ const struct aorta_result_table trace_table_by_stream = {
     "Queues of streams",
     .help = "how much was launched on each stream and had not started, and how long it waited",
     .section = "queues",
-    .rows = stream_rows,
-    .size = sizeof(struct stream_values),
+    AORTA_LINES(stream_rows, struct stream_values, fill_stream),
     .whole = true,
-    .fill = fill_stream,
     .columns = stream_columns};
 
 /* ---- the critical path ---- */
@@ -302,7 +296,5 @@ const struct aorta_result_table trace_table_by_path = {
         "what lies on the critical path of all ranks, the part of this rank: what each next piece of work or call had "
         "to wait for, back from the last end",
     .section = "causes",
-    .rows = path_rows,
-    .size = sizeof(struct path_values),
-    .fill = fill_path,
+    AORTA_LINES(path_rows, struct path_values, fill_path),
     .columns = path_columns};

@@ -94,24 +94,16 @@ const struct aorta_result_table trace_table_kernels = {"kernels",
                                                        "Kernels",
                                                        .help = "kernels by name",
                                                        .section = "kernels",
-                                                       .rows = kernel_rows,
-                                                       .size = sizeof(struct kernel_values),
-                                                       .whole = true,
-                                                       .fill = fill_kernel};
+                                                       AORTA_LINES(kernel_rows, struct kernel_values, fill_kernel),
+                                                       .whole = true};
 const struct aorta_result_table trace_table_copies = {"copies",
                                                       "Copies",
                                                       .help = "copies and fills by kind",
                                                       .section = "kernels",
-                                                      .rows = copy_rows,
-                                                      .size = sizeof(struct kernel_values),
-                                                      .whole = true,
-                                                      .fill = fill_copy};
-const struct aorta_result_table aorta_table_work = {"work",
-                                                    "kernels and copies",
-                                                    .rows = kernel_rows,
-                                                    .size = sizeof(struct kernel_values),
-                                                    .fill = fill_work,
-                                                    .columns = kernel_columns};
+                                                      AORTA_LINES(copy_rows, struct kernel_values, fill_copy),
+                                                      .whole = true};
+const struct aorta_result_table aorta_table_work = {
+    "work", "kernels and copies", AORTA_LINES(kernel_rows, struct kernel_values, fill_work), .columns = kernel_columns};
 
 const struct aorta_column trace_work_step_columns[] = {
     {"count_per_step", "count", 7, .decimals = 1}, {"ms_per_step", "ms", 9, .decimals = 3},
@@ -175,10 +167,8 @@ const struct aorta_result_table trace_table_gemms = {"gemms",
                                                      "GEMMs",
                                                      .help = "matrix products by kernel and shape",
                                                      .section = "gemms",
-                                                     .rows = gemm_rows,
-                                                     .size = sizeof(struct gemm_values),
-                                                     .whole = true,
-                                                     .fill = fill_gemm};
+                                                     AORTA_LINES(gemm_rows, struct gemm_values, fill_gemm),
+                                                     .whole = true};
 
 /* ---- calls that wait for the device ---- */
 
@@ -224,10 +214,12 @@ static const struct aorta_column sync_columns[] = {{"count_per_step", "count", 7
                                                    {"ms_per_step", "ms", 9, .decimals = 3},
                                                    {"max_ms", "max us", 9, 2, true}, /* one may be most of the time */
                                                    {0}};
-const struct aorta_result_table aorta_table_synchronisations = {
-    "synchronisations",   "Calls that wait",      .help = "calls that wait for the device",
-    .section = "kernels", .rows = sync_rows,      .size = sizeof(struct sync_values),
-    .fill = fill_sync,    .columns = sync_columns};
+const struct aorta_result_table aorta_table_synchronisations = {"synchronisations",
+                                                                "Calls that wait",
+                                                                .help = "calls that wait for the device",
+                                                                .section = "kernels",
+                                                                AORTA_LINES(sync_rows, struct sync_values, fill_sync),
+                                                                .columns = sync_columns};
 
 /* ---- kernels shorter than their launch ---- */
 
@@ -268,10 +260,8 @@ static const struct aorta_result_table short_kernels = {
     "Kernels shorter than their launch",
     .help = "kernels of which most take less time than their launch by the host: fusing or capturing them helps",
     .section = "kernels",
-    .rows = short_rows,
-    .size = sizeof(struct short_values),
-    .whole = true,
-    .fill = fill_short};
+    AORTA_LINES(short_rows, struct short_values, fill_short),
+    .whole = true};
 
 /* ---- kernels that may be communication ---- */
 
@@ -370,13 +360,9 @@ bool aorta_trace_possible_collectives(const struct aorta_trace_rank *rank, struc
 }
 
 static const struct aorta_result_table possible_collectives = {
-    "possible_collectives",
-    "Kernels that may be communication",
+    "possible_collectives", "Kernels that may be communication",
     .help = "kernels of a hundredth of the work and more that are called as communication is, and that no table knows",
-    .section = "kernels",
-    .rows = possible_rows,
-    .size = sizeof(struct possible_values),
-    .fill = fill_possible};
+    .section = "kernels", AORTA_LINES(possible_rows, struct possible_values, fill_possible)};
 
 /* ---- all tables of a rank after its roofline: a new table joins at the end ---- */
 

@@ -573,15 +573,12 @@ static enum aorta_line fill_loss(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-static const struct aorta_result_table classes = {
-    "roofline_classes",       "Compute by class of kernel",        .help = "kernels by what they do",
-    .rows = named_class_rows, .size = sizeof(struct class_values), .fill = fill_class};
-static const struct aorta_result_table losses = {"largest_losses",
-                                                 "Operations that lose most against their bound",
+static const struct aorta_result_table classes = {"roofline_classes", "Compute by class of kernel",
+                                                  .help = "kernels by what they do",
+                                                  AORTA_LINES(named_class_rows, struct class_values, fill_class)};
+static const struct aorta_result_table losses = {"largest_losses", "Operations that lose most against their bound",
                                                  .help = "the ten operations and shapes that lose most",
-                                                 .rows = loss_rows,
-                                                 .size = sizeof(struct loss_values),
-                                                 .fill = fill_loss};
+                                                 AORTA_LINES(loss_rows, struct loss_values, fill_loss)};
 const struct aorta_result_table *const aorta_roofline_tables[] = {&classes, &losses, NULL};
 
 /* ---- JSON ---- */
