@@ -124,9 +124,14 @@ void aorta_text_end(struct aorta_text *part, struct aorta_text *whole) {
     aorta_text_free(part);
 }
 
+void aorta_text_arena_end(struct aorta_text *text, struct aorta_arena *arena) {
+    text->failed |= arena->failed;
+    aorta_arena_free(arena);
+}
+
 char *aorta_text_move(struct aorta_text *text, struct aorta_arena *arena) {
-    char *copy = aorta_arena_strdup(arena, text->data ? text->data : "");
-    arena->failed |= text->failed != 0;
+    char *copy = text->failed ? NULL : aorta_arena_strdup(arena, text->data ? text->data : "");
+    arena->failed |= !copy;
     aorta_text_free(text);
     return copy;
 }

@@ -24,7 +24,9 @@ void aorta_text_clear(struct aorta_text *text);                        /* emptie
 void aorta_text_free(struct aorta_text *text);
 /* Frees the memory of a part, and passes its failure on to the whole. */
 void aorta_text_end(struct aorta_text *part, struct aorta_text *whole);
-/* The text as a string of the arena, "" where nothing was appended; frees it, and passes its failure on. */
+/* Frees the memory that a text was written with, and passes its failure on to the text. */
+void aorta_text_arena_end(struct aorta_text *text, struct aorta_arena *arena);
+/* The text as a string of the arena, "" where nothing was appended; frees it. NULL: no memory; the arena says so. */
 char *aorta_text_move(struct aorta_text *text, struct aorta_arena *arena);
 AORTA_MUST_USE aorta_status aorta_text_check(const struct aorta_text *text); /* AORTA_MEMORY if an append failed */
 

@@ -41,8 +41,7 @@ bool aorta_options_help(const struct aorta_option_table *table, const char *with
         aorta_text_lines(text, words.data ? words.data : "", &(struct aorta_lines){.taken = 2, .indent = 10});
         aorta_text_puts(text, "      ");
         aorta_text_lines(text, row->help, &(struct aorta_lines){.taken = 6, .indent = 6});
-        text->failed |= words.failed;
-        aorta_text_free(&words);
+        aorta_text_end(&words, text);
     }
     return before != NULL;
 }

@@ -206,8 +206,7 @@ void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_
     struct aorta_text text = {0};
     aorta_hwq_headline(result, &text);
     aorta_text_lines(out, text.data, &(struct aorta_lines){0});
-    out->failed |= text.failed;
-    aorta_text_free(&text);
+    aorta_text_end(&text, out);
     if (answer) return;
     aorta_text_puts(out, "\n");
     say_setup(run, result, out);

@@ -72,11 +72,8 @@ static aorta_status write_causes(struct libaorta_analysis *analysis) {
         struct aorta_text evidence = {0}, advice = {0};
         aorta_finding_evidence(verdict, &verdict->findings[i], &evidence);
         aorta_finding_advice(&verdict->findings[i], &advice);
-        analysis->evidence[i] = aorta_arena_strdup(&analysis->causes, evidence.data ? evidence.data : "");
-        analysis->advice[i] = aorta_arena_strdup(&analysis->causes, advice.data ? advice.data : "");
-        analysis->causes.failed |= evidence.failed || advice.failed;
-        aorta_text_free(&evidence);
-        aorta_text_free(&advice);
+        analysis->evidence[i] = aorta_text_move(&evidence, &analysis->causes);
+        analysis->advice[i] = aorta_text_move(&advice, &analysis->causes);
     }
     return aorta_arena_check(&analysis->causes, "the causes");
 }

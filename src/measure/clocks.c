@@ -275,8 +275,7 @@ static void write_text(const struct aorta_clocks *clocks, struct aorta_json *jso
     struct aorta_text text = {0};
     if (aorta_clocks_low(clocks)) aorta_clocks_sentence(clocks, &text);
     aorta_json_key_string(json, "text", text.data); /* null: nothing to say */
-    json->out->failed |= text.failed;
-    aorta_text_free(&text);
+    aorta_text_end(&text, json->out);
 }
 
 #define AT(member) offsetof(struct aorta_summary, member)

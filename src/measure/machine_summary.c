@@ -286,7 +286,6 @@ void aorta_machine_json(const struct aorta_machine_summary *summary, struct aort
     }
     const bool disturbed = aorta_machine_disturbed(summary, &text);
     aorta_json_key_string(json, "disturbed", disturbed ? text.data : NULL);
-    json->out->failed |= text.failed;
-    aorta_text_free(&text);
+    aorta_text_end(&text, json->out);
     aorta_json_object_end(json);
 }

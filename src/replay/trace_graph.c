@@ -326,8 +326,7 @@ static void set_alone(struct build *build, size_t rank) {
         double lost = lost_share(one, work);
         if (lost > 0) spans[i].alone_ns = spans[i].end_ns - spans[i].start_ns - (int64_t)(lost * (double)beside_ns);
     }
-    build->memory.failed |= comm.failed;
-    aorta_intervals_free(&comm);
+    aorta_intervals_end(&comm, &build->memory);
 }
 
 /* ---- what the file says that spans and calls wait for: the last span of a stream that was launched before the event

@@ -196,9 +196,9 @@ static void put_mostly(const struct figures *figures, struct aorta_text *out) {
         aorta_trace_comparison_mostly(&comparison, 1, out);
         aorta_trace_comparison_free(&comparison);
     }
-    out->failed |= status || memory.failed;
+    out->failed |= status != NULL;
     aorta_status_free(status);
-    aorta_arena_free(&memory);
+    aorta_text_arena_end(out, &memory);
 }
 
 static void put_headline(const struct figures *figures, struct aorta_text *out) {
@@ -245,8 +245,7 @@ void aorta_label_comparison_text(const struct aorta_label *reference, const stru
     compare_all(reference, candidate, &figures);
     put_headline(&figures, &headline);
     aorta_text_lines(out, headline.data ? headline.data : "", &(struct aorta_lines){.indent = 2});
-    out->failed |= headline.failed;
-    aorta_text_free(&headline);
+    aorta_text_end(&headline, out);
     if (!answer) put_facts(&figures, out);
     out->failed |= figures.differences.arena.failed;
     aorta_differences_free(&figures.differences);

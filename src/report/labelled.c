@@ -181,8 +181,7 @@ static struct aorta_comparison compare(const struct aorta_recorded *labelled, st
     static const struct aorta_metric recorded = {.get = step_if, .offset = true}, unrecorded = {.get = step_if};
     struct aorta_arena memory = {0};
     const struct aorta_comparison cost = aorta_run_compare(labelled, &unrecorded, &recorded, &memory);
-    out->failed |= memory.failed;
-    aorta_arena_free(&memory);
+    aorta_text_arena_end(out, &memory);
     return cost;
 }
 

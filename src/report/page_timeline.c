@@ -161,8 +161,7 @@ static void write_spans(const struct aorta_page_lane *lane, int64_t origin_ns, s
     }
     if (text) put_base64(bytes, length, text);
     aorta_json_key_string(json, "spans", text);
-    json->out->failed |= scratch.failed;
-    aorta_arena_free(&scratch);
+    aorta_text_arena_end(json->out, &scratch);
 }
 
 static void find_ends(const struct aorta_page_lanes *lanes, int64_t *start_ns, int64_t *end_ns) {
@@ -272,8 +271,7 @@ static void add_streams(const struct aorta_trace_rank *rank, int64_t shift_ns, s
                             (struct aorta_page_span){work->start_ns - shift_ns, work->end_ns - shift_ns, name,
                                                      (uint8_t)kind_of_work(trace, work)});
     }
-    lanes->names.failed |= scratch.failed;
-    aorta_arena_free(&scratch);
+    aorta_text_arena_end(&lanes->names, &scratch);
 }
 
 /* Windows that our recorder measured use the clock of their step. All other windows use the clock of the lanes. */
@@ -319,8 +317,7 @@ static void add_threads(const struct aorta_trace_rank *rank, int64_t shift_ns, s
                             (struct aorta_page_span){call->start_ns - shift_ns, call->end_ns - shift_ns, name,
                                                      (uint8_t)kind_of_call(trace, call)});
     }
-    lanes->names.failed |= scratch.failed;
-    aorta_arena_free(&scratch);
+    aorta_text_arena_end(&lanes->names, &scratch);
 }
 
 static enum aorta_page_kind kind_of_piece(const struct aorta_path_piece *piece) {
@@ -426,7 +423,6 @@ void aorta_page_flame(const struct aorta_trace_analysis *analysis, struct aorta_
         if (i) within[trees.nodes[i].parent] += within[i];
     }
     if (numbers && trees.any) write_nodes(&trees, within, numbers, json);
-    json->out->failed |= memory.failed;
     aorta_call_trees_free(&trees);
-    aorta_arena_free(&memory);
+    aorta_text_arena_end(json->out, &memory);
 }

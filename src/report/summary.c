@@ -124,8 +124,7 @@ static void write_metrics(struct aorta_json *json, const struct aorta_recorded *
         const struct aorta_summary summary = summarise_metric(labelled, metric, rank, samples);
         write_statistics(json, metric->key, &summary);
     }
-    json->out->failed |= scratch.failed;
-    aorta_arena_free(&scratch);
+    aorta_text_arena_end(json->out, &scratch);
 }
 
 struct collective_sums {
@@ -498,8 +497,7 @@ static void add_figures(const struct aorta_recorded *labelled, struct aorta_text
     struct aorta_arena scratch = {0};
     const struct figures_of figures = {labelled, aorta_arena_raw(&scratch, labelled->run.step_count * sizeof(double))};
     if (figures.samples) aorta_table_csv_lines(&figures_table, &figures, NULL, csv);
-    csv->failed |= scratch.failed;
-    aorta_arena_free(&scratch);
+    aorta_text_arena_end(csv, &scratch);
 }
 
 aorta_status aorta_summary_csv(const struct aorta_recorded *runs, size_t count, const char *folder) {

@@ -361,8 +361,7 @@ static aorta_status write_rank_csv(const struct aorta_trace_report *report, cons
         if (!made.arena.failed)
             aorta_table_csv_lines(table, by == OF_ROOFLINE ? (const void *)&verdict->rooflines[i] : &made.of, rank,
                                   &csv);
-        csv.failed |= made.arena.failed;
-        aorta_arena_free(&made.arena);
+        aorta_text_arena_end(&csv, &made.arena);
     }
     aorta_status status = aorta_csv_write(folder, table->key, &csv);
     aorta_text_free(&csv);

@@ -337,9 +337,8 @@ void trace_by_json(const struct aorta_trace_report *report, const struct aorta_t
         struct trace_made made;
         if (!(report->by & 1u << i)) continue;
         trace_by_make(report, rank, (enum aorta_by)i, 0, &made);
-        json->out->failed |= made.arena.failed;
         if (!made.arena.failed) write_json(&made, (enum aorta_by)i, json);
-        aorta_arena_free(&made.arena);
+        aorta_text_arena_end(json->out, &made.arena);
     }
     if (!report->of.phase && !report->of.within) return;
     aorta_json_key_object(json, "by_of");
@@ -394,6 +393,5 @@ void trace_by_text(const struct aorta_trace_report *report, const struct aorta_t
     }
     trace_by_make(report, rank, by, view->most, &made);
     if (!made.arena.failed) put_text(&made, by, view, out);
-    out->failed |= made.arena.failed;
-    aorta_arena_free(&made.arena);
+    aorta_text_arena_end(out, &made.arena);
 }

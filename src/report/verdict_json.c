@@ -243,7 +243,6 @@ static void write_view(const struct aorta_verdict *verdict, struct aorta_json *j
     struct aorta_verdict_view view;
     struct aorta_text text = {0};
     aorta_verdict_view_make(verdict, NULL, &view);
-    json->out->failed |= view.arena.failed;
     aorta_json_key_object(json, "verdict_view");
     aorta_json_key_string(json, "headline", view.headline);
     aorta_json_key_array(json, "rows");
@@ -261,7 +260,7 @@ static void write_view(const struct aorta_verdict *verdict, struct aorta_json *j
     aorta_verdict_text(verdict, NULL, &text);
     aorta_json_key_sentence(json, "text", &text);
     aorta_json_object_end(json);
-    aorta_arena_free(&view.arena);
+    aorta_text_arena_end(json->out, &view.arena);
 }
 
 void aorta_verdict_json(const struct aorta_verdict *verdict, struct aorta_json *json) {

@@ -404,8 +404,7 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_
     const char *headline = aorta_arena_printf(&view.arena, "Verdict: %s", view.headline);
     if (headline) put_lines(&writer, AORTA_BOLD, headline, 0, 2);
     if (!style->answer) put_details(&writer, style, &view);
-    out->failed |= view.arena.failed;
-    aorta_arena_free(&view.arena);
+    aorta_text_arena_end(out, &view.arena);
 }
 
 /* ---- Markdown ---- */
@@ -432,7 +431,6 @@ static void put_markdown_block(const struct aorta_view_block *block, bool marked
 void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_text *out) {
     struct aorta_verdict_view view;
     aorta_verdict_view_make(verdict, NULL, &view);
-    out->failed |= view.arena.failed;
     aorta_text_puts(out, "**Verdict: ");
     aorta_text_markdown(out, view.headline);
     aorta_text_puts(out, "**\n\n| | |\n| --- | --- |\n");
@@ -453,5 +451,5 @@ void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_te
         aorta_text_markdown(out, view.minor);
         aorta_text_puts(out, "\n");
     }
-    aorta_arena_free(&view.arena);
+    aorta_text_arena_end(out, &view.arena);
 }

@@ -21,10 +21,8 @@ struct build {
 
 /* Moves the text into the view's arena, without control characters of foreign names. */
 static const char *take(struct build *build, struct aorta_text *text) {
-    char *copy = aorta_arena_strdup(&build->view->arena, text->data ? text->data : "");
+    char *copy = aorta_text_move(text, &build->view->arena);
     if (copy) aorta_make_printable(copy, strlen(copy), false);
-    build->view->arena.failed |= text->failed != 0;
-    aorta_text_free(text);
     return copy ? copy : "";
 }
 
@@ -582,8 +580,7 @@ static void add_blocks(struct build *build) {
     if (count)
         aorta_text_printf(&line, "%s%s: %s", aorta_counted(count, small ? "minor finding" : "more finding").text,
                           small ? " below 2%" : "", names.data ? names.data : "");
-    build->view->arena.failed |= names.failed != 0;
-    aorta_text_free(&names);
+    aorta_text_end(&names, &line);
     build->view->minor = take(build, &line);
     build->view->minor_count = count;
 }

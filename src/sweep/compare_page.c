@@ -105,8 +105,7 @@ void aorta_sweep_compare_part(const struct aorta_sweep_comparison *c, size_t sid
     const struct aorta_sweep_side *of = &c->sides[side];
     aorta_sweep_result_json(&of->result, &sweep);
     aorta_json_text(&json, sweep.data ? sweep.data : "null");
-    text->failed |= sweep.failed;
-    aorta_text_free(&sweep);
+    aorta_text_end(&sweep, text);
     write_environment(&json, of);
     aorta_json_key_array(&json, "points");
     for (size_t p = 0; p < c->count; p++) write_point(&json, of, c->points[p].points[side], html);

@@ -35,9 +35,7 @@ static const char *shown_text(struct aorta_unpacking *unpacking, const char *tex
             at = found + length;
         }
         aorta_text_puts(&out, at);
-        text = out.failed ? NULL : aorta_arena_strdup(&unpacking->memory, out.data);
-        unpacking->memory.failed |= out.failed;
-        aorta_text_free(&out);
+        text = aorta_text_move(&out, &unpacking->memory);
         if (!text) return "";
     }
     return text;
