@@ -108,6 +108,8 @@ struct aorta_cli_syntax {
     void (*names)(struct aorta_text *text); /* what its operands may be, for the completion of shells; NULL: files */
 };
 
+#define AORTA_CLI_OPTIONS(rows) .options = (rows), .option_count = sizeof(rows) / sizeof *(rows)
+
 struct aorta_cli_line {
     int operand_count;
     char **operands;          /* within argv, borrowed */

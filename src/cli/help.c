@@ -41,8 +41,7 @@ static const struct aorta_cli_syntax help_syntax = {
         "\"late kernel launches\"): how it is measured, what the gain means, and how to fix it; verdict lists the "
         "causes and explains the verdict's other words. config and sparse show the configuration keys of aorta train; "
         "SECTION is a section or a key. formats shows the keys of the files that AORTA writes.",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    AORTA_CLI_OPTIONS(options),
     .operands = true,
 };
 

@@ -39,8 +39,7 @@ static const struct aorta_cli_syntax syntax = {
     .usage = "aorta hwq compare --baseline FILE --test FILE [--threshold X] [-q] [--html OUT] [--csv DIR]",
     .about = "Pairs results by workload and number of streams and compares the raw times of their iterations. A change "
              "counts only if its whole interval is beyond the threshold.",
-    .options = rows,
-    .option_count = sizeof rows / sizeof rows[0],
+    AORTA_CLI_OPTIONS(rows),
     .footer = "Exit codes: 0 no regression, 1 a regression, 2 wrong arguments or files.",
 };
 

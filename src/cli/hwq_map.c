@@ -60,8 +60,7 @@ static const struct aorta_cli_syntax syntax = {
         "Finds which streams share a hardware queue: a long kernel runs on one stream with work queued after it; does "
         "a short kernel on another stream start before it ends? Times are the device's own, and every probe is "
         "repeated until its result is stable.",
-    .options = rows,
-    .option_count = sizeof rows / sizeof rows[0],
+    AORTA_CLI_OPTIONS(rows),
     .footer = "CUDA_DEVICE_MAX_CONNECTIONS (CUDA) and GPU_MAX_HW_QUEUES (ROCm) apply as they are set.",
 };
 

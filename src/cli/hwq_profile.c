@@ -49,8 +49,7 @@ static const struct aorta_cli_syntax syntax = {
     .usage = "aorta hwq profile WORKLOAD [OPTIONS] [OPTIONS OF aorta hwq run …]",
     .about = "Records a workload and reports which hardware queues it used, how many kernels each queue ran, and the "
              "gaps between kernels. Other options after the workload's name go to aorta hwq run.",
-    .options = rows,
-    .option_count = sizeof rows / sizeof rows[0],
+    AORTA_CLI_OPTIONS(rows),
     .names = hwq_workload_names,
     .operands = true,
     .command = true,

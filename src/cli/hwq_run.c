@@ -29,8 +29,7 @@ static const struct aorta_cli_syntax list_syntax = {
     .usage = "aorta hwq list [--verbose] [--category CATEGORY] [--json]",
     .about = "Lists the workloads: their group, numbers of streams, and how sensitive they are to queue "
              "switches.",
-    .options = list_rows,
-    .option_count = sizeof list_rows / sizeof *list_rows,
+    AORTA_CLI_OPTIONS(list_rows),
     .footer = "aorta hwq info WORKLOAD describes a workload, aorta hwq run WORKLOAD --help also lists "
               "its options.",
 };

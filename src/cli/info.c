@@ -484,8 +484,7 @@ static const struct aorta_cli_syntax syntax = {
     .about =
         "Shows devices, libraries, tools and the environment that matters, and for each thing that is missing what "
         "it costs and how to get it.",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    AORTA_CLI_OPTIONS(options),
 };
 
 static aorta_status show(struct aorta_cli_line *line, void *values) {

@@ -39,8 +39,7 @@ static const struct aorta_cli_syntax syntax = {
              "LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them. SIGINT and SIGTERM "
              "are passed on. When a rank dies, the job ends, and a message names the rank, its exit "
              "status or signal, and its last operation.",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    AORTA_CLI_OPTIONS(options),
     .operands = true,
     .command = true,
     .footer = "Exit code: 0 when every rank ended with 0, else that of the rank that failed first (128 + signal when a "

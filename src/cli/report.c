@@ -57,8 +57,7 @@ static const struct aorta_cli_syntax syntax = {
         "toolkit are read too.",
     .operands = true,
     .reads_operands = true,
-    .options = rows,
-    .option_count = sizeof rows / sizeof rows[0],
+    AORTA_CLI_OPTIONS(rows),
 };
 
 static aorta_status make_inputs(const struct report_arguments *arguments, struct aorta_arena *arena,

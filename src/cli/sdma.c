@@ -59,8 +59,7 @@ static const struct aorta_cli_syntax syntax = {
     .about = "Runs a matrix product on one stream and an asynchronous copy on another: each alone, one "
              "after the other, and together. Reports how much of the shorter one is hidden, and how "
              "much both slow down.",
-    .options = rows,
-    .option_count = sizeof rows / sizeof rows[0],
+    AORTA_CLI_OPTIONS(rows),
 };
 
 static aorta_status open_peer(const struct sdma_arguments *arguments, const struct aorta_device *device,

@@ -123,8 +123,7 @@ static const struct aorta_cli_syntax syntax = {
     .about = "Runs aorta train, aorta hwq or a command with different settings (knobs), one trial after "
              "another, and says which knobs change the objective by more than the noise, and which "
              "values are best. A trial that fails or hangs is recorded, and the next one runs.",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    AORTA_CLI_OPTIONS(options),
     .operands = true,
     .command = true,
     .footer = "DIR receives trials.jsonl, sweep.json, index.html, best.yaml (for aorta train --config), "

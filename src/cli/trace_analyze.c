@@ -75,8 +75,7 @@ static const struct aorta_cli_syntax syntax = {
              "PyTorch (Kineto), JAX (XLA), rocprofv3 (JSON, CSV, rocpd, pftrace), nsys export and "
              "AORTA, plain, packed (gzip, zstd, xz, …) or in a zip or tar; - is standard input. Name "
              "one file per rank, a folder of them, or the directory of a run (training.output_dir).",
-    .options = rows,
-    .option_count = sizeof rows / sizeof rows[0],
+    AORTA_CLI_OPTIONS(rows),
     .operands = true,
     .reads_operands = true,
 };

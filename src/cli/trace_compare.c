@@ -46,8 +46,7 @@ static const struct aorta_cli_syntax syntax = {
              "significant. Each recording is a trace, a folder with the traces of all ranks, or the "
              "directory of a run of aorta train. Several recordings of one label are compared as equal "
              "runs.",
-    .options = rows,
-    .option_count = sizeof rows / sizeof rows[0],
+    AORTA_CLI_OPTIONS(rows),
     .operands = true,
     .reads_operands = true,
 };

@@ -172,8 +172,7 @@ static const struct aorta_cli_syntax syntax = {
     .about = "Makes one trace of several ranks, with a process for each, for Perfetto and "
              "chrome://tracing. The ranks' clocks are aligned on the ends of shared collectives. Prints "
              "each rank's shift and residual, and which rank was late.",
-    .options = rows,
-    .option_count = sizeof rows / sizeof rows[0],
+    AORTA_CLI_OPTIONS(rows),
     .operands = true,
     .reads_operands = true,
 };

@@ -88,8 +88,7 @@ static const struct aorta_cli_syntax syntax = {
     .about = "Runs an unmodified program, a PyTorch job for example, with all its children and ranks, "
              "records every kernel and copy on its GPUs, and says at its end what limits it. Messages "
              "about the recording go to standard error.",
-    .options = rows,
-    .option_count = sizeof rows / sizeof rows[0],
+    AORTA_CLI_OPTIONS(rows),
     .operands = true,
     .command = true,
     .footer = "Steps are analyzed: those that the program marks with NVTX (--nvtx), else those found by "

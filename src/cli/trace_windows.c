@@ -287,8 +287,7 @@ static const struct aorta_cli_syntax syntax = {
     .about = "Evaluates the windows that `aorta trace run --every SECONDS --into DIR` writes on one "
              "node or many: all ranks together, on one clock, while the program runs. Prints a line for "
              "each window, the verdict when it changes, and processes that stop writing.",
-    .options = rows,
-    .option_count = sizeof rows / sizeof rows[0],
+    AORTA_CLI_OPTIONS(rows),
     .operands = true,
     .reads_operands = true,
     .footer = "It ends when all processes have ended, when no window arrives (--patience), or with "

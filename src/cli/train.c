@@ -58,8 +58,7 @@ static const struct aorta_cli_syntax syntax = {
     .usage = "aorta train --config FILE [--override KEY=VALUE ...]",
     .about = "Trains a synthetic ranking transformer with FSDP2 or DDP, records every operation on "
              "every stream, and says which communication compute did not hide, and why.",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    AORTA_CLI_OPTIONS(options),
     .footer =
         "Ranks come from aorta launch, mpirun, srun or torchrun, as in: aorta launch -n 2 -- aorta train --config "
         "config/quickstart.yaml\naorta help config lists the configuration keys, aorta help sparse those of the sparse "

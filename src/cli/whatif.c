@@ -55,8 +55,7 @@ static const struct aorta_cli_syntax syntax = {
     .about = "Predicts the recorded step with other resources by replaying it: more ranks, other links, "
              "faster kernels, or without a cause. Takes traces as aorta trace analyze does, or the "
              "directory of a run of aorta train. Prints what it assumes.",
-    .options = rows,
-    .option_count = sizeof rows / sizeof rows[0],
+    AORTA_CLI_OPTIONS(rows),
     .operands = true,
     .reads_operands = true,
 };
