@@ -132,17 +132,13 @@ static bool is_common(const struct aorta_hwq_figure *figure) {
     return false;
 }
 
-static bool is_same_group(const struct aorta_hwq_figure *a, const struct aorta_hwq_figure *b) {
-    return a->group == b->group || (a->group && b->group && !strcmp(a->group, b->group));
-}
-
 static void say_figures(const struct aorta_hwq_result *result, struct aorta_text *out) {
     const struct aorta_hwq_figure *before = NULL;
     for (size_t i = 0; i < result->figure_count; i++) {
         const struct aorta_hwq_figure *figure = &result->figures[i];
         char label[64];
         if (is_common(figure)) continue;
-        if (!before || !is_same_group(before, figure))
+        if (!before || before->group != figure->group)
             aorta_text_printf(out, "\n%s\n", figure->group ? figure->group : "The workload's figures");
         before = figure;
         snprintf(label, sizeof label, "%s", figure->name);

@@ -251,7 +251,7 @@ void aorta_recording_text(const struct aorta_recorded *labelled, struct aorta_te
 /* ---- the figures ---- */
 
 /* A number of the step, a time in its ranges, or a share of these; NaN where the step has none. */
-static double number_at(const struct aorta_step_metrics *step, size_t offset) {
+double aorta_metric_number(const struct aorta_step_metrics *step, size_t offset) {
     return *(const double *)((const char *)step + offset);
 }
 
@@ -265,7 +265,7 @@ static double share_at(const struct aorta_step_metrics *step, size_t offset) {
 
 /* Where the step was not timed: its ranges and the gap before them. */
 static double step_at(const struct aorta_step_metrics *step, size_t offset) {
-    if (!isnan(number_at(step, offset))) return number_at(step, offset);
+    if (!isnan(aorta_metric_number(step, offset))) return aorta_metric_number(step, offset);
     return step->profile ? (double)(step->profile->overlap.span_ns + step->profile->overlap.lead_ns) / 1e6 : NAN;
 }
 
@@ -297,11 +297,11 @@ const struct aorta_metric aorta_metrics[] = {
     {"exposed_comm_ms", "ms", false, time_at, IN(overlap.exposed_comm_ns), "exposed communication"},
     {"idle_ms", "ms", false, time_at, IN(overlap.idle_ns), "idle time"},
     {"lead_ms", "ms", false, lead_at, IN(overlap.lead_ns), "time between steps"},
-    {"data_wait_ms", "ms", false, number_at, AT(data_wait_ms), "waiting for data"},
+    {"data_wait_ms", "ms", false, aorta_metric_number, AT(data_wait_ms), "waiting for data"},
     {"overlap_ratio", "", true, share_at, IN(overlap.overlap_ratio), "hidden share of communication"},
     {"compute_overlap_ratio", "", true, share_at, IN(overlap.compute_overlap_ratio),
      "share of compute during communication"},
-    {"samples_per_s", "1/s", true, number_at, AT(samples_per_s), "throughput"},
+    {"samples_per_s", "1/s", true, aorta_metric_number, AT(samples_per_s), "throughput"},
     {0},
 };
 #undef IN

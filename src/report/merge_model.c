@@ -15,6 +15,7 @@ struct writing {
     int64_t *threads;        /* numbers of the rows of the trace within the rank's process */
     struct lane *lanes;      /* the first of each stream has the stream's row; further ones are chained to it */
     size_t lane_count, lane_capacity;
+    struct aorta_arena memory;
     int64_t marks; /* the thread of ranges and steps whose thread is not known */
 };
 
@@ -59,8 +60,7 @@ static void name_lane(struct writing *w, size_t lane, size_t stream_row, int nth
 /* Its place; 0 where memory is exhausted. */
 static size_t add_lane(struct writing *w, size_t stream_row, int nth) {
     const struct lane lane = {.free_ns = INT64_MIN};
-    w->rank->out->failed |= !aorta_array_append(&w->lanes, &w->lane_capacity, &w->lane_count, &lane, sizeof lane);
-    if (w->rank->out->failed) return 0;
+    if (!aorta_arena_append(&w->memory, &w->lanes, &w->lane_capacity, &w->lane_count, &lane, sizeof lane)) return 0;
     name_lane(w, w->lane_count - 1, stream_row, nth);
     return w->lane_count - 1;
 }
@@ -262,7 +262,7 @@ static void put_all(struct writing *w) {
     const struct aorta_trace *trace = w->trace;
     aorta_merge_process(w->rank);
     for (size_t i = 0; i < trace->stream_count; i++) add_lane(w, i, 1);
-    if (w->rank->out->failed) return; /* each stream needs its lane */
+    if (w->memory.failed) return; /* each stream needs its lane */
     for (size_t i = 0; i < trace->thread_count; i++) name_thread(w, i);
     name_marks(w);
     for (size_t i = 0; i < trace->step_count; i++) put_step(w, &trace->steps[i]);
@@ -304,15 +304,9 @@ static void put_devices(const struct aorta_trace *trace, struct aorta_text *out)
 
 void aorta_merge_model(struct merge_rank *rank) {
     const struct aorta_trace *trace = rank->source->trace;
-    struct writing w = {.rank = rank,
-                        .trace = trace,
-                        .json = &rank->json,
-                        .threads = calloc(trace->thread_count + 1, sizeof *w.threads)};
-    if (w.threads)
-        put_all(&w);
-    else
-        rank->out->failed = 1;
+    struct writing w = {.rank = rank, .trace = trace, .json = &rank->json};
+    w.threads = aorta_arena_alloc(&w.memory, trace->thread_count * sizeof *w.threads);
+    put_all(&w);
     put_devices(trace, &rank->members);
-    free(w.lanes);
-    free(w.threads);
+    aorta_text_arena_end(rank->out, &w.memory);
 }

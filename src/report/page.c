@@ -147,10 +147,6 @@ static double get_number(const struct aorta_step_metrics *step, size_t offset) {
     return (double)step->global_step;
 }
 
-static double number_at(const struct aorta_step_metrics *step, size_t offset) {
-    return *(const double *)((const char *)step + offset);
-}
-
 static double clocked_at(const struct aorta_step_metrics *step, size_t offset) {
     return step->readings ? *(const double *)((const char *)step->readings + offset) : NAN;
 }
@@ -159,7 +155,7 @@ static double clocked_at(const struct aorta_step_metrics *step, size_t offset) {
 #define CLOCKS(member) offsetof(struct aorta_step_readings, clocks.values.member)
 static const struct aorta_metric others[] = {
     {"step", "", false, get_number, 0, NULL},
-    {"loss", "", false, number_at, AT(loss), NULL},
+    {"loss", "", false, aorta_metric_number, AT(loss), NULL},
     {"sm_clock_mhz", "MHz", true, clocked_at, CLOCKS(sm_clock_mhz), NULL},
     {"power_w", "W", false, clocked_at, CLOCKS(power_w), NULL},
     {"temperature_c", "C", false, clocked_at, CLOCKS(temperature_c), NULL},

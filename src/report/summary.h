@@ -121,7 +121,8 @@ struct aorta_metric {
     const char *name; /* in sentences */
 };
 double aorta_metric_of(const struct aorta_metric *metric, const struct aorta_step_metrics *step);
-extern const struct aorta_metric aorta_metrics[]; /* ends with a NULL key */
+double aorta_metric_number(const struct aorta_step_metrics *step, size_t offset); /* a `get` for numbers of the step */
+extern const struct aorta_metric aorta_metrics[];                                 /* ends with a NULL key */
 /* What equal steps reach in all the time that they take, waiting included: the harmonic mean. NaN: none is known. */
 double aorta_rate_mean(const double *samples, size_t count);
 

@@ -134,9 +134,10 @@ static int farthest_first(const void *left, const void *right) {
 }
 
 /* The rows that count without the headline's, or (`all`) the objective at each point; the objective first, then the
- * farthest. The caller frees them; NULL: no memory. */
-static struct place *find_changes(const struct aorta_sweep_comparison *c, size_t side, bool all, size_t *count) {
-    struct place *places = malloc(((c->count + 1) * c->figure_count + 1) * sizeof *places);
+ * farthest. */
+static struct place *find_changes(const struct aorta_sweep_comparison *c, size_t side, bool all,
+                                  struct aorta_arena *memory, size_t *count) {
+    struct place *places = aorta_arena_alloc(memory, ((c->count + 1) * c->figure_count + 1) * sizeof *places);
     *count = 0;
     for (size_t p = 0; places && c->count && p <= c->count; p++)
         for (size_t f = 0; f < c->figure_count; f++) {
@@ -156,14 +157,13 @@ static struct place *find_changes(const struct aorta_sweep_comparison *c, size_t
 static void put_changes(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text,
                         struct aorta_text *out) {
     enum { SHOWN = 6 };
+    struct aorta_arena memory = {0};
     size_t count;
-    struct place *changes = find_changes(c, side, false, &count);
+    const struct place *changes = find_changes(c, side, false, &memory, &count);
     const bool none = count == 0;
-    if (none) free(changes);
-    if (none) changes = find_changes(c, side, true, &count);
-    out->failed |= !changes;
+    if (none) changes = find_changes(c, side, true, &memory, &count);
     const size_t shown = none ? SHOWN / 2 : SHOWN;
-    for (size_t i = 0; changes && i < count && i < shown; i++) {
+    for (size_t i = 0; i < count && i < shown; i++) {
         const struct aorta_compared *row = aorta_sweep_row(c, side, changes[i].point, changes[i].figure);
         const struct cause cause = cause_of(c, side, changes[i].point, changes[i].figure);
         put_change(row, text);
@@ -174,7 +174,7 @@ static void put_changes(const struct aorta_sweep_comparison *c, size_t side, str
     }
     if (count > shown && !none) aorta_text_printf(text, "and %zu more (--json has all)", count - shown);
     aorta_text_fact(out, "", text);
-    free(changes);
+    aorta_text_arena_end(out, &memory);
 }
 
 static void put_best(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text,
@@ -368,12 +368,12 @@ static void write_rows(struct aorta_json *json, const struct aorta_sweep_compari
 }
 
 static void write_changes(struct aorta_json *json, const struct aorta_sweep_comparison *c, size_t side) {
-    size_t count;
-    struct place *changes = find_changes(c, side, false, &count);
+    struct aorta_arena memory = {0};
     struct aorta_text text = {0};
-    json->out->failed |= !changes;
+    size_t count;
+    const struct place *changes = find_changes(c, side, false, &memory, &count);
     aorta_json_key_array(json, "changes");
-    for (size_t i = 0; changes && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const struct aorta_compared *row = aorta_sweep_row(c, side, changes[i].point, changes[i].figure);
         aorta_json_object(json);
         write_place(json, c, changes[i].point, changes[i].figure);
@@ -386,7 +386,7 @@ static void write_changes(struct aorta_json *json, const struct aorta_sweep_comp
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
-    free(changes);
+    aorta_text_arena_end(json->out, &memory);
 }
 
 static void write_comparison(struct aorta_json *json, const struct aorta_sweep_comparison *c, size_t side) {
