@@ -14,9 +14,7 @@ const char *aorta_settings_value(const struct aorta_settings *settings, const ch
 /* Names of places. */
 static bool is_ignored(const char *key) {
     static const char *const ignored[] = {"schema_version", "training.output_dir", "training.dump_dir"};
-    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
-        if (strcmp(key, ignored[i]) == 0) return true;
-    return false;
+    return aorta_is_one_of(key, ignored, sizeof ignored / sizeof *ignored);
 }
 
 static void add_difference(struct aorta_differences *d, const char *key, const char *reference, const char *candidate) {

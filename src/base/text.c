@@ -194,6 +194,12 @@ size_t aorta_near_distance(const char *a, const char *b) {
     return has_swapped_neighbours(a, b) || is_part(a, b) ? distance : SIZE_MAX;
 }
 
+bool aorta_is_one_of(const char *word, const char *const *words, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(word, words[i]) == 0) return true;
+    return false;
+}
+
 const char *aorta_nearest(const char *word, const char *const *candidates, size_t count) {
     size_t least = SIZE_MAX;
     const char *nearest = NULL;

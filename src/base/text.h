@@ -52,6 +52,8 @@ struct aorta_counted {
 };
 struct aorta_counted aorta_counted(long long count, const char *noun);
 
+bool aorta_is_one_of(const char *word, const char *const *words, size_t count);
+
 /* Levenshtein distance, for "did you mean". */
 size_t aorta_edit_distance(const char *a, const char *b);
 

@@ -76,12 +76,6 @@ static aorta_status read_one(struct recordings *r, const struct aorta_trace_comp
     return aorta_arena_check(&differences->arena, "what differs between two recordings");
 }
 
-static bool labelled_before(const char *const *labels, size_t index) {
-    for (size_t i = 0; i < index; i++)
-        if (strcmp(labels[i], labels[index]) == 0) return true;
-    return false;
-}
-
 /* Without labels each recording is a side, also where two are the same file. */
 static aorta_status read_all(struct recordings *r, const char *const *paths, size_t count,
                              const struct aorta_string_list *labels, const struct aorta_trace_options *options) {
@@ -90,7 +84,7 @@ static aorta_status read_all(struct recordings *r, const char *const *paths, siz
     if (!names) return AORTA_ERROR(AORTA_MEMORY, "no memory for labels");
     for (size_t i = 0; i < count; i++) {
         struct aorta_trace_compare_input input = {.path = paths[i], .label = names[i]};
-        if (labels->count && labelled_before(names, i)) continue;
+        if (labels->count && aorta_is_one_of(names[i], names, i)) continue; /* it has been read */
         AORTA_TRY(read_one(r, &input, options));
         for (size_t j = i + 1; labels->count && j < count; j++) {
             if (strcmp(names[j], names[i]) != 0) continue;

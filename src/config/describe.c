@@ -200,9 +200,7 @@ void aorta_config_write_json(const struct aorta_config *config, struct aorta_jso
 
 static bool is_nothing(const char *value) {
     static const char *const nothing[] = {"false", "null", "{}", "[]"};
-    for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++)
-        if (strcmp(value, nothing[i]) == 0) return true;
-    return false;
+    return aorta_is_one_of(value, nothing, sizeof nothing / sizeof *nothing);
 }
 
 static bool asks_for_nothing(const struct aorta_config *config, const struct aorta_option *row) {

@@ -9,22 +9,16 @@
 
 /* ---- scalars ---- */
 
-static bool is_one_of(const char *text, const char *const *words, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(text, words[i]) == 0) return true;
-    return false;
-}
-
 bool aorta_scalar_is_null(const char *text) {
     static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
-    return is_one_of(text, nulls, sizeof nulls / sizeof *nulls);
+    return aorta_is_one_of(text, nulls, sizeof nulls / sizeof *nulls);
 }
 
 bool aorta_scalar_bool(const char *text, bool *value) {
     static const char *const yes[] = {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"};
     static const char *const no[] = {"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"};
-    *value = is_one_of(text, yes, sizeof yes / sizeof *yes);
-    return *value || is_one_of(text, no, sizeof no / sizeof *no);
+    *value = aorta_is_one_of(text, yes, sizeof yes / sizeof *yes);
+    return *value || aorta_is_one_of(text, no, sizeof no / sizeof *no);
 }
 
 enum { LONGEST_NUMBER = 64 };

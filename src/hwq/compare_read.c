@@ -42,9 +42,7 @@ static bool is_ignored(const char *key) {
                                           "pid",
                                           "memory_gb",
                                           "total_memory_gb"};
-    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
-        if (strcmp(key, ignored[i]) == 0) return true;
-    return false;
+    return aorta_is_one_of(key, ignored, sizeof ignored / sizeof *ignored);
 }
 
 struct settings {

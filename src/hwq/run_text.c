@@ -127,9 +127,7 @@ static bool is_common(const struct aorta_hwq_figure *figure) {
     static const char *const common[] = {"launches_per_iteration", "launches_per_second", "host_launch_p50",
                                          "host_us_per_launch",     "wall_iteration",      "verified_values",
                                          "verified_worst"};
-    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
-        if (!strcmp(common[i], figure->name)) return true;
-    return false;
+    return aorta_is_one_of(figure->name, common, sizeof common / sizeof *common);
 }
 
 static void say_figures(const struct aorta_hwq_result *result, struct aorta_text *out) {

@@ -218,9 +218,7 @@ bool aorta_setting_changes_work(const char *key) {
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
         if (strncmp(key, sections[i], strlen(sections[i])) == 0) return true;
     const char *dot = strrchr(key, '.'), *word = dot ? dot + 1 : key;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(word, words[i]) == 0) return true;
-    return false;
+    return aorta_is_one_of(word, words, sizeof words / sizeof *words);
 }
 
 /* "FOLDER/machine*.jsonl" */

@@ -71,9 +71,7 @@ static aorta_status wrong(const struct maker *m, size_t list, size_t item, const
 static bool is_known(const char *key) {
     static const char *const known[] = {"name",      "embedding_dim", "num_embeddings",  "feature_names",
                                         "data_type", "pooling",       "weight_init_max", "weight_init_min"};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(key, known[i]) == 0) return true;
-    return false;
+    return aorta_is_one_of(key, known, sizeof known / sizeof *known);
 }
 
 /* Absent, or this one choice. */

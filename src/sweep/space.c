@@ -30,12 +30,6 @@ static const char *value_end(const char *at) {
     return at;
 }
 
-static bool has_value(const char *const *values, int count, const char *value) {
-    for (int i = 0; i < count; i++)
-        if (!strcmp(values[i], value)) return true;
-    return false;
-}
-
 static bool is_ordered(const struct aorta_sweep_knob *knob) {
     double before = 0, number;
     int up = 0, down = 0;
@@ -55,7 +49,7 @@ static aorta_status read_values(struct aorta_sweep_knob *knob, const char *text,
         char *value = aorta_arena_printf(arena, "%.*s", (int)(end - at), at);
         if (!value) return AORTA_ERROR(AORTA_MEMORY, "no memory for the values of %s", knob->name);
         if (!*value) return AORTA_ERROR(AORTA_USAGE, "%s=%s: an empty value", knob->name, text);
-        if (has_value(values, knob->count, value))
+        if (aorta_is_one_of(value, values, (size_t)knob->count))
             return AORTA_ERROR(AORTA_USAGE, "%s=%s: %s is listed twice", knob->name, text, value);
         if (knob->count == AORTA_SWEEP_MOST_VALUES)
             return AORTA_ERROR(AORTA_USAGE, "%s: more than %d values", knob->name, AORTA_SWEEP_MOST_VALUES);
