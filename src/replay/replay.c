@@ -383,14 +383,6 @@ static int64_t taken_from(const struct search *search, uint32_t edge) {
     return gone_ns > 0 ? gone_ns : 0;
 }
 
-/* A Python thread that wants the interpreter's lock gets it after 5 ms (sys.getswitchinterval) or a multiple, of which
- * up to 1 ms may be before the stall. */
-static bool is_slices(int64_t ns) {
-    enum { SLICE_NS = 5000000, MOST = 4, EARLY_NS = 1000000, LATE_NS = 500000 };
-    const int64_t beyond_ns = (ns + EARLY_NS) % SLICE_NS, slices = (ns + EARLY_NS) / SLICE_NS;
-    return slices >= 1 && slices <= MOST && beyond_ns <= EARLY_NS + LATE_NS;
-}
-
 static void search_edge(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int64_t residual_ns) {
     struct search *search = user;
     (void)lag_ns;
@@ -400,7 +392,6 @@ static void search_edge(void *user, uint32_t point, uint32_t edge, int64_t lag_n
     if (gone_ns > since_ns) gone_ns = since_ns; /* earlier time is not replayed */
     if (gone_ns <= 0) return;
     search->origin.count++;
-    search->origin.slices += is_slices(gone_ns);
     search->origin.total_ns += gone_ns;
     if (search->origin.point != AORTA_GRAPH_NONE && gone_ns <= search->origin.largest_ns) return;
     search->origin.largest_ns = gone_ns;

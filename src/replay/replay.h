@@ -87,8 +87,7 @@ void aorta_gains_measure(const struct aorta_graph *graph, struct aorta_gains *ga
 struct aorta_origin {
     uint32_t point, from;         /* that the largest such edge leads to, and comes from; NONE: there is none */
     int64_t largest_ns, total_ns; /* taken away there, and in all */
-    uint32_t count;               /* edges that are shortened or taken away, */
-    uint32_t slices;              /* of these: by a whole number of 5 ms, for which a Python thread keeps the lock */
+    uint32_t count;               /* edges that are shortened or taken away */
     uint32_t rank; /* from which half as much again is taken away as from any other, on the path or not; NONE: none */
 };
 void aorta_replay_origin(const struct aorta_graph *graph, enum aorta_removal removal, struct aorta_origin *origin,

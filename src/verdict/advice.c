@@ -172,8 +172,6 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_PAUSE, ANY, .when = {AORTA_FACT_PAUSE_RESULT},
      .text = "do on the device what the host does with the copy",
      .also = "or do it a step later or in another thread, while the device goes on"},
-    {AORTA_CAUSE_HOST_PAUSE, TORCH | COMPILED | SERVING | CUPY | TRITON | XLA, .when = {AORTA_FACT_PAUSE_LOCK},
-     .text = "see which Python thread holds the lock (py-spy dump --gil), and move its work to a process"},
     {AORTA_CAUSE_HOST_PAUSE, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_PAUSE_MEMORY},
      .text = "record after warm-up steps, in which the allocator fills its cache",
      .also = "or a few fixed sizes of tensors; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"},

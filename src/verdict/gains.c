@@ -355,7 +355,7 @@ static void add_pauses(struct gains *gains) {
     enum aorta_removal largest = AORTA_WITHOUT_HOST_PAUSE;
     uint32_t removed = 0;
     int places = 0;
-    double gain_ns = 0, stalls = 0, slices = 0;
+    double gain_ns = 0, stalls = 0;
     for (int i = AORTA_WITHOUT_HOST_PAUSE; i <= AORTA_WITHOUT_HOST_PAUSE_ELSE; i++) {
         const double beyond_ns = gains->found.beyond_ns[i];
         if (!(beyond_ns / 1e6 >= MATTERS * aorta_gains_step_ms(gains)) || !(beyond_ns > 0)) continue;
@@ -363,7 +363,6 @@ static void add_pauses(struct gains *gains) {
         struct aorta_origin origin;
         aorta_replay_origin(gains->graph, (enum aorta_removal)i, &origin, gains->verdict->arena);
         stalls += origin.count;
-        slices += origin.slices;
         removed |= aorta_removal_bit((enum aorta_removal)i);
         gain_ns += beyond_ns;
         places++;
@@ -374,10 +373,6 @@ static void add_pauses(struct gains *gains) {
     if (places > 1) aorta_facts_set(&finding->facts, AORTA_FACT_PAUSE_COUNT, places);
     if (places > 1 && stalls > places && removed & aorta_removal_bit(AORTA_WITHOUT_HOST_PAUSE_ELSE))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_ELSE);
-    const bool python = !(gains->verdict->program & (AORTA_PROGRAM_NATIVE | AORTA_PROGRAM_DIRECTIVES |
-                                                     AORTA_PROGRAM_OURS | AORTA_PROGRAM_SPARSE));
-    if (python && places >= 3 && stalls >= 5 && slices >= 0.75 * stalls)
-        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_LOCK);
     set_gain(gains, finding, gain_ns / 1e6, aorta_gain_without(gains, removed), false);
     relate(gains, largest, removed, finding);
     if (!finding->only_after) find_instead(gains, largest, finding);

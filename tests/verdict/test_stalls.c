@@ -136,25 +136,9 @@ static void stalls_are_counted(void **state) {
     const struct aorta_finding *stall = open_stalls(&run, "at::native::add", ms, 5);
     said_near(said_value(stall, AORTA_FACT_STALLS), 5, 0);
     said_expect(said_text(&run.verdict), "host stall (host_pause), 5 stalls at 4 places or more\n");
-    assert_false(said_has(stall, AORTA_FACT_PAUSE_LOCK));
     end(&run);
     stall = open_stalls(&run, "at::native::add", ms, 1);
     assert_false(said_has(stall, AORTA_FACT_STALLS));
-    end(&run);
-}
-
-/* Five of six stalls last 5 ms or a multiple. */
-static void stalls_of_five_ms_are_those_of_pythons_lock(void **state) {
-    (void)state;
-    static const double ms[] = {5.1, 4.6, 10.2, 2.2, 4.9, 5.0};
-    struct run run = {0};
-    const struct aorta_finding *stall = open_stalls(&run, "at::native::add", ms, 6);
-    assert_true(said_has(stall, AORTA_FACT_PAUSE_LOCK));
-    said_expect(said_advice(stall), "py-spy dump --gil");
-    end(&run);
-    assert_false(said_has(open_stalls(&run, "at::native::add", ms, 4), AORTA_FACT_PAUSE_LOCK)); /* three are too few */
-    end(&run);
-    assert_false(said_has(open_stalls(&run, "gemm", ms, 6), AORTA_FACT_PAUSE_LOCK)); /* no Python */
     end(&run);
 }
 
@@ -181,7 +165,6 @@ int main(void) {
         cmocka_unit_test(calls_of_the_system_say_what_a_stall_is),
         cmocka_unit_test(ranges_within_a_stall_are_named),
         cmocka_unit_test(stalls_are_counted),
-        cmocka_unit_test(stalls_of_five_ms_are_those_of_pythons_lock),
         cmocka_unit_test(a_stall_of_the_allocator_has_its_fix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
