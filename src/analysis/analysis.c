@@ -401,9 +401,8 @@ static bool is_almost_empty(const struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         if (rank->trace->host_only || rank->trace->measured) return false;
-        for (size_t j = 0; j < rank->window_count; j++) {
-            const struct aorta_profile *profile = &rank->windows[j].profile;
-            if (!aorta_trace_window_counts(analysis, &rank->windows[j])) continue;
+        for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
+            const struct aorta_profile *profile = &window->profile;
             count += profile->range_count;
             for (size_t k = 0; k < profile->range_count && count < FEWEST; k++)
                 ns += profile->ranges[k].end_ns - profile->ranges[k].start_ns;
@@ -491,6 +490,14 @@ bool aorta_trace_beyond_steps(const struct aorta_trace_analysis *analysis) {
 
 bool aorta_trace_window_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window) {
     return window->profile.range_count && aorta_trace_step_counts(analysis, window->number);
+}
+
+const struct aorta_trace_window *aorta_step_after(const struct aorta_trace_analysis *analysis,
+                                                  const struct aorta_trace_rank *rank,
+                                                  const struct aorta_trace_window *before) {
+    for (size_t i = before ? (size_t)(before - rank->windows) + 1 : 0; i < rank->window_count; i++)
+        if (aorta_trace_window_counts(analysis, &rank->windows[i])) return &rank->windows[i];
+    return NULL;
 }
 
 struct aorta_iteration aorta_iteration_of(const struct aorta_trace_analysis *analysis, size_t rank, size_t window) {

@@ -286,6 +286,10 @@ bool aorta_trace_step_counts(const struct aorta_trace_analysis *analysis, int64_
 bool aorta_trace_beyond_steps(const struct aorta_trace_analysis *analysis);
 /* Whether the window's step counts, and something ran in the window. */
 bool aorta_trace_window_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window);
+/* The rank's next window that counts; `before` NULL: its first one. NULL: there are no more. */
+const struct aorta_trace_window *aorta_step_after(const struct aorta_trace_analysis *analysis,
+                                                  const struct aorta_trace_rank *rank,
+                                                  const struct aorta_trace_window *before);
 
 /* ---- what the link between the GPUs of a host can carry ---- */
 

@@ -49,9 +49,8 @@ static bool compare_rank(const struct aorta_trace_analysis *analysis, const stru
         if (rank->windows[i].profile.range_count > most) most = rank->windows[i].profile.range_count;
     double *keys = malloc((2 * most + 1) * sizeof *keys), *last = keys, *now = keys ? keys + most : NULL;
     bool first = true;
-    for (size_t i = 0; keys && i < rank->window_count; i++) {
-        if (!aorta_trace_window_counts(analysis, &rank->windows[i])) continue;
-        const size_t count = keys_of(rank, &rank->windows[i], kind, now);
+    for (const struct aorta_trace_window *window = NULL; keys && (window = aorta_step_after(analysis, rank, window));) {
+        const size_t count = keys_of(rank, window, kind, now);
         if (!first) {
             ++*pairs;
             *unlike += !are_alike(last, last_count, now, count);
@@ -83,9 +82,7 @@ static const double RECURS = 0.1;
 static size_t step_times(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                          double *step_ns, int64_t *numbers) {
     size_t count = 0;
-    for (size_t i = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
-        if (!aorta_trace_window_counts(analysis, window)) continue;
+    for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
         numbers[count] = window->number;
         step_ns[count++] = (double)(window->profile.overlap.lead_ns + window->profile.overlap.span_ns);
     }
@@ -155,13 +152,11 @@ static void note_trend(struct aorta_trace_analysis *analysis, const double *step
 static void leave_unled(struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count && !analysis->warmup && !analysis->unled; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
-        const struct aorta_trace_window *first = NULL, *second = NULL;
+        const struct aorta_trace_window *first = aorta_step_after(analysis, rank, NULL);
+        const struct aorta_trace_window *second = first ? aorta_step_after(analysis, rank, first) : NULL;
         size_t count = 0;
-        for (size_t j = 0; j < rank->window_count; j++) {
-            if (!aorta_trace_window_counts(analysis, &rank->windows[j])) continue;
-            if (++count == 1) first = &rank->windows[j];
-            if (count == 2) second = &rank->windows[j];
-        }
+        for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));)
+            count++;
         if (count < AORTA_STEPS_TO_LEAVE_ONE || first->led || !second->led) continue;
         analysis->unled = true;
         analysis->steady_from = second->number;

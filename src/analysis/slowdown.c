@@ -390,9 +390,7 @@ static double most_steps_ns(const struct study *study, const struct use *use) {
     const struct aorta_trace_rank *rank = &study->analysis->ranks[use->rank];
     double scale = use->ns > 0 ? use->all_ns / use->ns : 1;
     size_t count = 0;
-    for (size_t i = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
-        if (!aorta_trace_window_counts(study->analysis, window)) continue;
+    for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(study->analysis, rank, window));) {
         double ns = 0;
         for (size_t j = 0; j < window->profile.range_count; j++) {
             const struct aorta_trace_work *work = &rank->work[window->work[j]];

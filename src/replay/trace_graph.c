@@ -137,10 +137,9 @@ static void mark_reads(const struct aorta_trace *trace, struct aorta_replay_call
 /* The first window that is replayed as a step; NULL: none is. */
 static const struct aorta_trace_window *first_step(const struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
-    for (size_t i = 0; i < one->window_count; i++)
-        if (aorta_trace_window_counts(build->analysis, &one->windows[i]) && is_replayed(build, &one->windows[i]))
-            return &one->windows[i];
-    return NULL;
+    const struct aorta_trace_window *window = aorta_step_after(build->analysis, one, NULL);
+    while (window && !is_replayed(build, window)) window = aorta_step_after(build->analysis, one, window);
+    return window;
 }
 
 /* Where that begins: with its lead, as figures of steps do. */
@@ -660,11 +659,8 @@ static aorta_status set_longer(const struct aorta_trace_analysis *analysis, stru
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         double rank_ns = 0;
-        for (size_t j = 0; j < rank->window_count; j++) {
-            const struct aorta_overlap *step = &rank->windows[j].profile.overlap;
-            if (aorta_trace_window_counts(analysis, &rank->windows[j]))
-                rank_ns += (double)(step->span_ns + step->lead_ns);
-        }
+        for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));)
+            rank_ns += (double)(window->profile.overlap.span_ns + window->profile.overlap.lead_ns);
         all_ns += rank_ns / (double)rank->steps / (double)analysis->rank_count;
     }
     const double recorded_ns = aorta_replay_recorded(graph, &scratch);

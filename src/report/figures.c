@@ -210,9 +210,7 @@ static void put_steps(const struct aorta_trace_analysis *analysis, struct aorta_
     static const char *const keys[] = {"step", "step_ms", "overlap_ratio"};
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
         aorta_json_key_array(json, keys[k]);
-        for (size_t i = 0; i < rank->window_count; i++) {
-            const struct aorta_trace_window *window = &rank->windows[i];
-            if (!aorta_trace_window_counts(analysis, window)) continue;
+        for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
             const double values[] = {(double)window->number, window_ms(window), window->profile.overlap.overlap_ratio};
             aorta_json_fixed(json, values[k], 6);
         }

@@ -238,9 +238,7 @@ static void analyzed_time(const struct aorta_trace_analysis *analysis, int64_t *
     for (size_t i = 0; analysis && !analysis->measured && i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         if (rank->trace->base_ns == INT64_MIN) return;
-        for (size_t j = 0; j < rank->window_count; j++) {
-            const struct aorta_trace_window *window = &rank->windows[j];
-            if (!aorta_trace_window_counts(analysis, window)) continue;
+        for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
             if (window->start_ns + rank->trace->base_ns < first_ns) first_ns = window->start_ns + rank->trace->base_ns;
             if (window->end_ns + rank->trace->base_ns > last_ns) last_ns = window->end_ns + rank->trace->base_ns;
         }

@@ -353,11 +353,11 @@ static void look_for_exposed(const struct aorta_trace_analysis *analysis, const 
 
 static void find_exposed(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     struct place worst = {0};
-    for (size_t i = 0; i < analysis->rank_count; i++)
-        for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
-            if (aorta_trace_window_counts(analysis, &analysis->ranks[i].windows[j]))
-                look_for_exposed(analysis, &analysis->ranks[i], &analysis->ranks[i].windows[j], finding->collective,
-                                 &worst);
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));)
+            look_for_exposed(analysis, rank, window, finding->collective, &worst);
+    }
     if (!worst.rank) return;
     (void)set_worst(analysis, &worst, finding, AORTA_FACT_EXPOSED_WORST);
     for (size_t i = 0; i < worst.rank->collective_count; i++) {
@@ -401,9 +401,7 @@ enum { LARGEST = 3 };
 /* by_name[]: of all the trace's texts, zeroed. */
 static void add_totals(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank, bool copies,
                        struct total *by_name) {
-    for (size_t i = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
-        if (!aorta_trace_window_counts(analysis, window)) continue;
+    for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
         for (size_t j = 0; j < window->profile.range_count; j++) {
             const struct aorta_trace_work *work = &rank->work[window->work[j]];
             const bool kernel = work->kind == AORTA_TRACE_KERNEL;
@@ -507,9 +505,7 @@ static void count_launches(const struct aorta_trace_analysis *analysis, struct a
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         double launches = 0, pieces = 0, work_ns = 0;
         uint32_t before = AORTA_TRACE_NONE;
-        for (size_t j = 0; j < rank->window_count; j++) {
-            const struct aorta_trace_window *window = &rank->windows[j];
-            if (!aorta_trace_window_counts(analysis, window)) continue;
+        for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
             all_us += (double)(window->profile.overlap.lead_ns + window->profile.overlap.span_ns) / 1e3;
             for (size_t k = 0; k < window->profile.range_count; k++) {
                 const struct aorta_trace_work *work = &rank->work[window->work[k]];
@@ -539,11 +535,9 @@ static bool waits_for_values(const struct aorta_trace_analysis *analysis) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         size_t values = 0;
         if (aorta_trace_framework(rank->trace) != AORTA_FRAMEWORK_XLA) continue;
-        for (size_t j = 0; j < rank->window_count; j++) {
-            const struct aorta_trace_window *window = &rank->windows[j];
-            for (size_t k = 0; aorta_trace_window_counts(analysis, window) && k < window->profile.range_count; k++)
+        for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));)
+            for (size_t k = 0; k < window->profile.range_count; k++)
                 values += aorta_trace_is_value(rank->trace, &rank->work[window->work[k]]);
-        }
         if (rank->steps && values >= rank->steps) return true;
     }
     return false;

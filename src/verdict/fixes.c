@@ -153,9 +153,8 @@ static const double LEAST = 4e6; /* bytes a step: less are figures that are prin
 static void add_copied(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                        double copied[AORTA_COPIED_COUNT]) {
     const struct aorta_trace *trace = rank->trace;
-    for (size_t i = 0, next = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
-        if (!aorta_trace_window_counts(analysis, window)) continue;
+    size_t next = 0;
+    for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
         for (; next < trace->work_count && trace->work[next].start_ns < window->end_ns; next++) {
             const struct aorta_trace_work *work = &trace->work[next];
             if (work->start_ns < window->start_ns || work->kind != AORTA_TRACE_COPY || work->bytes <= 0) continue;
@@ -336,9 +335,8 @@ static bool is_narrow(const struct aorta_trace_work *work, int32_t multiprocesso
 static void add_narrow(const struct gains *gains, const struct aorta_trace_rank *rank, struct narrow *narrow) {
     const int32_t multiprocessors = aorta_trace_multiprocessors(rank->trace, rank->device);
     struct aorta_intervals ran = {0};
-    for (size_t i = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
-        for (size_t j = 0; aorta_trace_window_counts(gains->analysis, window) && j < window->profile.range_count; j++) {
+    for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(gains->analysis, rank, window));) {
+        for (size_t j = 0; j < window->profile.range_count; j++) {
             const struct aorta_trace_work *work = &rank->work[window->work[j]], *longest = narrow->longest;
             const int64_t ns = work->end_ns - work->start_ns;
             if (work->start_ns < window->start_ns || !is_narrow(work, multiprocessors)) continue;
@@ -473,9 +471,8 @@ static bool take_turns(const struct gains *gains, const struct aorta_trace_rank 
     int64_t end_ns = INT64_MIN;
     size_t turns = 0;
     bool separated = false;
-    for (size_t i = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
-        for (size_t j = 0; aorta_trace_window_counts(gains->analysis, window) && j < window->profile.range_count; j++) {
+    for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(gains->analysis, rank, window));) {
+        for (size_t j = 0; j < window->profile.range_count; j++) {
             const struct aorta_trace_work *work = &rank->work[window->work[j]];
             if (work->start_ns < end_ns) return false;
             end_ns = work->end_ns;

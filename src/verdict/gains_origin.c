@@ -65,10 +65,8 @@ static void sum_host_collectives(const struct aorta_trace_analysis *analysis, do
             if (rank->work[j].kind == AORTA_TRACE_KERNEL)
                 aorta_intervals_add(&compute, rank->work[j].start_ns, rank->work[j].end_ns);
         aorta_intervals_subtract(&ran, &compute, &alone);
-        for (size_t j = 0; j < rank->window_count; j++) {
-            const struct aorta_trace_window *window = &rank->windows[j];
-            const double share = 1e6 * (double)rank->steps * (double)analysis->rank_count;
-            if (!aorta_trace_window_counts(analysis, window)) continue;
+        const double share = 1e6 * (double)rank->steps * (double)analysis->rank_count;
+        for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
             *ran_ms += (double)aorta_intervals_within(&ran, window->start_ns, window->end_ns) / share;
             *exposed_ms += (double)aorta_intervals_within(&alone, window->start_ns, window->end_ns) / share;
         }
@@ -285,10 +283,10 @@ static bool empties_cache(const struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         for (size_t j = 0; j < rank->trace->call_count; j++)
-            for (size_t k = 0; k < rank->window_count && aorta_trace_cache_emptied(rank->trace, j); k++)
-                if (aorta_trace_window_counts(analysis, &rank->windows[k]) &&
-                    rank->trace->calls[j].start_ns >= rank->windows[k].start_ns &&
-                    rank->trace->calls[j].start_ns < rank->windows[k].end_ns)
+            for (const struct aorta_trace_window *window = NULL;
+                 aorta_trace_cache_emptied(rank->trace, j) && (window = aorta_step_after(analysis, rank, window));)
+                if (rank->trace->calls[j].start_ns >= window->start_ns &&
+                    rank->trace->calls[j].start_ns < window->end_ns)
                     return true;
     }
     return false;
@@ -560,10 +558,8 @@ static void collect(const struct aorta_trace_analysis *analysis, enum aorta_coll
                     struct aorta_arena *memory) {
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
-        for (size_t j = 0; j < rank->window_count; j++) {
-            const struct aorta_trace_window *window = &rank->windows[j];
+        for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
             const struct aorta_profile *profile = &window->profile;
-            if (!aorta_trace_window_counts(analysis, window)) continue;
             for (size_t k = 0; k < profile->range_count; k++) {
                 const struct aorta_range *range = &profile->ranges[k];
                 const struct aorta_exposed whole = {.start_ns = range->start_ns, .end_ns = range->end_ns};

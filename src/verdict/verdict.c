@@ -509,12 +509,9 @@ static double work_outside(const struct aorta_trace_analysis *analysis) {
     double within = 0, all = 0;
     if (!analysis->rank_count || !analysis->stepped || rank->trace->steps_by != AORTA_STEPS_BY_REPETITION) return 0;
     for (size_t i = 0; i < rank->work_count; i++) all += (double)(rank->work[i].end_ns - rank->work[i].start_ns);
-    for (size_t i = 0; i < rank->window_count; i++) {
-        const struct aorta_profile *profile = &rank->windows[i].profile;
-        if (!aorta_trace_window_counts(analysis, &rank->windows[i])) continue;
-        for (size_t j = 0; j < profile->range_count; j++)
-            within += (double)(profile->ranges[j].end_ns - profile->ranges[j].start_ns);
-    }
+    for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));)
+        for (size_t i = 0; i < window->profile.range_count; i++)
+            within += (double)(window->profile.ranges[i].end_ns - window->profile.ranges[i].start_ns);
     return all > 0 ? 1 - within / all : 0;
 }
 
