@@ -10,33 +10,31 @@
 
 /* ---- growing ---- */
 
-static bool grow(void **array, size_t size, uint32_t capacity) {
-    void *moved = realloc(*array, size * capacity);
-    if (moved) *array = moved;
-    return moved != NULL;
+/* The arrays that have a row for each point, edge and change. The widest come first: to put one into order frees space
+ * for the next ones. */
+#define ARRAY(member)                                                                                                  \
+    { offsetof(struct aorta_graph, member), sizeof *((struct aorta_graph *)NULL)->member }
+static const struct array {
+    size_t at, size;
+} point_arrays[] = {ARRAY(time_ns), ARRAY(rank), ARRAY(subject), ARRAY(ends), {0}},
+  edge_arrays[] = {ARRAY(lag_ns), ARRAY(from), ARRAY(to), ARRAY(kind), ARRAY(inferred), {0}},
+  change_arrays[] = {ARRAY(changes), {0}};
+#undef ARRAY
+
+static void **array_of(struct aorta_graph *graph, const struct array *array) {
+    return (void **)((char *)graph + array->at);
 }
 
-static uint32_t next_capacity(uint32_t capacity) {
-    return capacity < 1024 ? 1024 : capacity + capacity / 2;
-}
-
-static bool grow_points(struct aorta_graph *graph, uint32_t capacity) {
-    bool grown = grow((void **)&graph->time_ns, sizeof *graph->time_ns, capacity) &&
-                 grow((void **)&graph->rank, sizeof *graph->rank, capacity) &&
-                 grow((void **)&graph->subject, sizeof *graph->subject, capacity) &&
-                 grow((void **)&graph->ends, sizeof *graph->ends, capacity);
-    if (grown) graph->point_capacity = capacity;
-    return grown;
-}
-
-static bool grow_edges(struct aorta_graph *graph, uint32_t capacity) {
-    bool grown = grow((void **)&graph->from, sizeof *graph->from, capacity) &&
-                 grow((void **)&graph->to, sizeof *graph->to, capacity) &&
-                 grow((void **)&graph->lag_ns, sizeof *graph->lag_ns, capacity) &&
-                 grow((void **)&graph->kind, sizeof *graph->kind, capacity) &&
-                 grow((void **)&graph->inferred, sizeof *graph->inferred, capacity);
-    if (grown) graph->edge_capacity = capacity;
-    return grown;
+/* To `wanted` rows, or by half of them. */
+static bool grow(struct aorta_graph *graph, const struct array *arrays, uint32_t *capacity, uint32_t wanted) {
+    const uint32_t larger = wanted ? wanted : *capacity < 1024 ? 1024 : *capacity + *capacity / 2;
+    for (; arrays->size; arrays++) {
+        void *moved = realloc(*array_of(graph, arrays), arrays->size * larger);
+        if (!moved) return false;
+        *array_of(graph, arrays) = moved;
+    }
+    *capacity = larger;
+    return true;
 }
 
 void aorta_graph_begin(struct aorta_graph *graph, const struct aorta_graph_rank *ranks, uint32_t rank_count) {
@@ -50,7 +48,7 @@ void aorta_graph_begin(struct aorta_graph *graph, const struct aorta_graph_rank 
 
 uint32_t aorta_graph_point(struct aorta_graph *graph, int64_t time_ns, uint32_t rank, uint32_t subject, bool ends) {
     if (graph->point_count == graph->point_capacity && !graph->failed)
-        graph->failed = !grow_points(graph, next_capacity(graph->point_capacity));
+        graph->failed = !grow(graph, point_arrays, &graph->point_capacity, 0);
     if (graph->failed) return 0;
     uint32_t point = graph->point_count++;
     graph->time_ns[point] = time_ns;
@@ -63,7 +61,7 @@ uint32_t aorta_graph_point(struct aorta_graph *graph, int64_t time_ns, uint32_t 
 uint32_t aorta_graph_edge(struct aorta_graph *graph, uint32_t from, uint32_t to, int64_t lag_ns,
                           enum aorta_edge_kind kind, bool inferred) {
     if (graph->edge_count == graph->edge_capacity && !graph->failed)
-        graph->failed = !grow_edges(graph, next_capacity(graph->edge_capacity));
+        graph->failed = !grow(graph, edge_arrays, &graph->edge_capacity, 0);
     if (graph->failed) return 0;
     uint32_t edge = graph->edge_count++;
     int64_t distance_ns = graph->time_ns[to] - graph->time_ns[from];
@@ -76,10 +74,8 @@ uint32_t aorta_graph_edge(struct aorta_graph *graph, uint32_t from, uint32_t to,
 }
 
 void aorta_graph_change(struct aorta_graph *graph, uint32_t edge, uint32_t cause, int64_t lag_ns) {
-    if (graph->change_count == graph->change_capacity && !graph->failed) {
-        graph->change_capacity = next_capacity(graph->change_capacity);
-        graph->failed = !grow((void **)&graph->changes, sizeof *graph->changes, graph->change_capacity);
-    }
+    if (graph->change_count == graph->change_capacity && !graph->failed)
+        graph->failed = !grow(graph, change_arrays, &graph->change_capacity, 0);
     if (graph->failed) return;
     graph->changes[graph->change_count++] = (struct aorta_graph_change){edge, cause, lag_ns};
 }
@@ -140,24 +136,19 @@ static void visit_from(struct aorta_graph *graph, struct walk *walk, uint32_t po
     }
 }
 
-/* The array takes no more than its rows then, where it had grown by half of them. */
-static bool reorder(void **array, size_t size, const uint32_t *order, uint32_t count) {
-    if (!count) return true; /* the array may be NULL */
-    char *sorted = malloc((size_t)count * size + 1);
-    if (!sorted) return false;
-    for (uint32_t i = 0; i < count; i++)
-        memcpy(sorted + (size_t)i * size, (const char *)*array + (size_t)order[i] * size, size);
-    free(*array);
-    *array = sorted;
+/* The arrays take no more than their rows then, where they had grown by half of them. */
+static bool reorder(struct aorta_graph *graph, const struct array *arrays, const uint32_t *order, uint32_t count) {
+    for (; count && arrays->size; arrays++) {
+        const char *rows = *array_of(graph, arrays);
+        if (rows == (const char *)order) continue; /* walk_make put it there */
+        char *sorted = malloc(count * arrays->size);
+        if (!sorted) return false;
+        for (uint32_t i = 0; i < count; i++)
+            memcpy(sorted + i * arrays->size, rows + order[i] * arrays->size, arrays->size);
+        free(*array_of(graph, arrays));
+        *array_of(graph, arrays) = sorted;
+    }
     return true;
-}
-
-static bool order_points(struct aorta_graph *graph, const uint32_t *order) {
-    uint32_t count = graph->point_count;
-    return reorder((void **)&graph->time_ns, sizeof *graph->time_ns, order, count) &&
-           reorder((void **)&graph->rank, sizeof *graph->rank, order, count) &&
-           reorder((void **)&graph->subject, sizeof *graph->subject, order, count) &&
-           reorder((void **)&graph->ends, sizeof *graph->ends, order, count);
 }
 
 static void move_changes(struct aorta_graph *graph, struct walk *walk) {
@@ -196,20 +187,13 @@ static void name_points(struct aorta_graph *graph, struct walk *walk) {
         if (graph->ranks[i].mark != AORTA_GRAPH_NONE) graph->ranks[i].mark = number[graph->ranks[i].mark];
 }
 
-static bool order_edges(struct aorta_graph *graph, const uint32_t *rows) {
-    const uint32_t used = graph->edge_count = graph->first_edge[graph->point_count];
-    /* The widest array goes first: the space that it frees is large enough for the next ones. */
-    return reorder((void **)&graph->lag_ns, sizeof *graph->lag_ns, rows, used) &&
-           reorder((void **)&graph->from, sizeof *graph->from, rows, used) &&
-           reorder((void **)&graph->kind, sizeof *graph->kind, rows, used) &&
-           reorder((void **)&graph->inferred, sizeof *graph->inferred, rows, used);
-}
-
 static bool renumber(struct aorta_graph *graph, struct walk *walk) {
     number_edges(graph, walk);
     move_changes(graph, walk);
     name_points(graph, walk);
-    return order_edges(graph, walk->rows) && order_points(graph, walk->order);
+    graph->edge_count = graph->first_edge[graph->point_count];
+    return reorder(graph, edge_arrays, walk->rows, graph->edge_count) &&
+           reorder(graph, point_arrays, walk->order, graph->point_count);
 }
 
 /* ---- residuals ---- */
@@ -243,19 +227,12 @@ aorta_status aorta_graph_finish(struct aorta_graph *graph) {
 }
 
 void aorta_graph_free(struct aorta_graph *graph) {
-    free(graph->ranks);
-    free(graph->time_ns);
-    free(graph->residual_ns);
-    free(graph->rank);
-    free(graph->subject);
-    free(graph->ends);
-    free(graph->first_edge);
-    free(graph->from);
-    free(graph->to);
-    free(graph->lag_ns);
-    free(graph->kind);
-    free(graph->inferred);
+    for (const struct array *array = point_arrays; array->size; array++) free(*array_of(graph, array));
+    for (const struct array *array = edge_arrays; array->size; array++) free(*array_of(graph, array));
     free(graph->changes);
+    free(graph->ranks);
+    free(graph->residual_ns);
+    free(graph->first_edge);
     *graph = (struct aorta_graph){0};
 }
 
@@ -541,7 +518,8 @@ static void begin(struct aorta_graph_builder *builder, uint32_t points) {
     for (uint32_t i = 0; i < recording->rank_count; i++) bounds[i] = recording->ranks[i].bounds;
     aorta_graph_begin(graph, bounds, recording->rank_count);
     if (!graph->failed) /* edges are mostly fewer than seven for four points */
-        graph->failed = !grow_points(graph, points) || !grow_edges(graph, points / 4 * 7);
+        graph->failed = !grow(graph, point_arrays, &graph->point_capacity, points) ||
+                        !grow(graph, edge_arrays, &graph->edge_capacity, points / 4 * 7);
 }
 
 aorta_status aorta_graph_make(const struct aorta_recording *recording, struct aorta_graph *graph) {
