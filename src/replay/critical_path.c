@@ -60,7 +60,6 @@ void aorta_path_rows_make(const struct aorta_critical_path *path, uint32_t rank,
 
 struct walking {
     const struct aorta_trace_graph *built;
-    const struct aorta_trace_analysis *analysis;
     struct aorta_critical_path *path;
     size_t capacity;
     int64_t until_ns; /* where the pieces that are there begin */
@@ -98,16 +97,6 @@ static enum aorta_path_kind kind_of(enum aorta_edge_kind kind) {
     return (enum aorta_path_kind)kinds[kind];
 }
 
-static const char *name_of(const struct walking *w, uint32_t point) {
-    const struct aorta_graph *graph = &w->built->graph;
-    const struct aorta_trace_call *call = aorta_trace_graph_call(w->built, point);
-    const struct aorta_trace_work *work = aorta_trace_graph_work(w->built, point);
-    if (call) return aorta_trace_text(aorta_trace_graph_trace(w->built, point), call->name);
-    if (work) return aorta_trace_text(aorta_trace_graph_trace(w->built, point), work->name);
-    const uint32_t collective = aorta_subject_row(graph->subject[point]);
-    return aorta_trace_kind_name(w->analysis, w->analysis->alignment.shared[collective].kind);
-}
-
 static void add(struct walking *w, uint32_t point, enum aorta_path_kind kind, int64_t start_ns, int64_t end_ns) {
     struct aorta_critical_path *path = w->path;
     const uint32_t rank = w->built->graph.rank[point];
@@ -117,7 +106,7 @@ static void add(struct walking *w, uint32_t point, enum aorta_path_kind kind, in
     w->until_ns = start_ns;
     const bool named = kind != AORTA_PATH_HOST && kind != AORTA_PATH_DATA;
     const struct aorta_path_piece piece = {start_ns + shift_ns, end_ns + shift_ns, rank, (uint8_t)kind,
-                                           named ? name_of(w, point) : NULL};
+                                           named ? aorta_trace_graph_name(w->built, point) : NULL};
     w->failed = !aorta_array_append(&path->pieces, &w->capacity, &path->count, &piece, sizeof piece);
 }
 
@@ -152,7 +141,7 @@ aorta_status aorta_critical_path_make(const struct aorta_trace_analysis *analysi
         return NULL;
     }
     AORTA_TRY(status);
-    struct walking w = {.built = &built, .analysis = analysis, .path = path, .until_ns = INT64_MAX};
+    struct walking w = {.built = &built, .path = path, .until_ns = INT64_MAX};
     aorta_graph_walk(&built.graph, visit, &w);
     aorta_trace_graph_free(&built);
     if (w.failed) {

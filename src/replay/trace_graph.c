@@ -698,6 +698,14 @@ const struct aorta_trace_work *aorta_trace_graph_work(const struct aorta_trace_g
     return &aorta_trace_graph_trace(built, point)->work[aorta_subject_row(built->graph.subject[point])];
 }
 
+const char *aorta_trace_graph_name(const struct aorta_trace_graph *built, uint32_t point) {
+    const struct aorta_trace_call *call = aorta_trace_graph_call(built, point);
+    const struct aorta_trace_work *work = aorta_trace_graph_work(built, point);
+    if (call || work) return aorta_trace_text(aorta_trace_graph_trace(built, point), call ? call->name : work->name);
+    const uint32_t collective = aorta_subject_row(built->graph.subject[point]);
+    return aorta_trace_kind_name(built->analysis, built->analysis->alignment.shared[collective].kind);
+}
+
 void aorta_trace_graph_free(struct aorta_trace_graph *built) {
     aorta_graph_free(&built->graph);
     *built = (struct aorta_trace_graph){0};

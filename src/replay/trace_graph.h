@@ -30,6 +30,8 @@ static inline int64_t aorta_trace_graph_shift(const struct aorta_trace_graph *bu
 /* The call, or the work, that the point is a moment of. NULL: of none, or the point is NONE. */
 const struct aorta_trace_call *aorta_trace_graph_call(const struct aorta_trace_graph *built, uint32_t point);
 const struct aorta_trace_work *aorta_trace_graph_work(const struct aorta_trace_graph *built, uint32_t point);
+/* Its name, or the kind of the collective. */
+const char *aorta_trace_graph_name(const struct aorta_trace_graph *built, uint32_t point);
 
 /* Where a call of the trace allocates and its thread then frees several times, as a caching allocator that finds no
  * memory does: the first of these calls. First it waits for events, which not all tracers record. 0: it does not. */

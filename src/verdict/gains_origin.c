@@ -38,13 +38,9 @@ static const char *name_of_call(const struct aorta_trace *trace, const struct ao
 }
 
 static const char *name_of_point(const struct gains *gains, uint32_t point) {
-    const struct aorta_graph *graph = gains->graph;
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, point);
-    const struct aorta_trace_work *work = aorta_trace_graph_work(gains->built, point);
-    if (call) return name_of_call(aorta_trace_graph_trace(gains->built, point), call, false);
-    if (work) return aorta_trace_text(aorta_trace_graph_trace(gains->built, point), work->name);
-    const uint32_t collective = aorta_subject_row(graph->subject[point]);
-    return aorta_verdict_kind_name(gains->verdict, gains->analysis->alignment.shared[collective].kind);
+    return call ? name_of_call(aorta_trace_graph_trace(gains->built, point), call, false)
+                : aorta_trace_graph_name(gains->built, point);
 }
 
 /* How long collectives ran on the hosts in the steps that count, and how long they ran without compute at the same
