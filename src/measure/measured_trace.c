@@ -376,27 +376,22 @@ static void complete_work(struct build *build) {
     trace->warnings[AORTA_REASON_NO_COLLECTIVE] = (struct aorta_trace_warning){.count = 0, .offset = -1};
 }
 
-/* What the host did for a step lasts from its first launch or wait to that of the next one. */
-static int64_t host_start(const struct build *build, size_t step) {
-    const struct aorta_profile *profile = profile_of(build, step);
-    int64_t start_ns = INT64_MAX;
-    for (size_t i = 0; i < profile->range_count; i++)
-        if (profile->ranges[i].enqueue_ns != INT64_MIN && profile->ranges[i].enqueue_ns < start_ns)
-            start_ns = profile->ranges[i].enqueue_ns;
-    for (size_t i = 0; i < profile->host_count; i++)
-        if (profile->host[i].start_ns < start_ns) start_ns = profile->host[i].start_ns;
-    return start_ns == INT64_MAX ? INT64_MIN : start_ns + build->shift_ns[step];
+static void widen(struct aorta_interval *span, int64_t start_ns, int64_t end_ns) {
+    if (start_ns < span->start_ns) span->start_ns = start_ns;
+    if (end_ns > span->end_ns) span->end_ns = end_ns;
 }
 
-static int64_t host_end(const struct build *build, size_t step) {
-    int64_t end_ns = INT64_MIN;
+/* What the host did for a step, from its first launch or wait to its last; both INT64_MIN: nothing. */
+static struct aorta_interval host_span(const struct build *build, size_t step) {
     const struct aorta_profile *profile = profile_of(build, step);
+    const int64_t shift_ns = build->shift_ns[step];
+    struct aorta_interval span = {INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < profile->range_count; i++)
-        if (profile->ranges[i].enqueue_ns != INT64_MIN && profile->ranges[i].enqueue_ns >= end_ns)
-            end_ns = profile->ranges[i].enqueue_ns + 1;
-    for (size_t i = 0; i < profile->host_count; i++)
-        if (profile->host[i].end_ns > end_ns) end_ns = profile->host[i].end_ns;
-    return end_ns == INT64_MIN ? end_ns : end_ns + build->shift_ns[step];
+        if (profile->ranges[i].enqueue_ns != INT64_MIN)
+            widen(&span, profile->ranges[i].enqueue_ns, profile->ranges[i].enqueue_ns + 1);
+    for (size_t i = 0; i < profile->host_count; i++) widen(&span, profile->host[i].start_ns, profile->host[i].end_ns);
+    if (span.start_ns == INT64_MAX) return (struct aorta_interval){INT64_MIN, INT64_MIN};
+    return (struct aorta_interval){span.start_ns + shift_ns, span.end_ns + shift_ns};
 }
 
 static bool follows(const struct build *build, size_t step) {
@@ -415,10 +410,11 @@ static void complete_steps(struct build *build) {
     size_t number = 0;
     for (size_t i = 0; !build->arena.failed && i < count; i++) {
         const struct aorta_measured_step *step = &build->rank->steps[i];
-        const int64_t next_ns = follows(build, i) ? host_start(build, i + 1) : INT64_MIN;
+        const int64_t next_ns = follows(build, i) ? host_span(build, i + 1).start_ns : INT64_MIN;
+        const struct aorta_interval host = host_span(build, i); /* it lasts until the next step's begins */
         trace->steps[i] = (struct aorta_trace_step){.number = step->number,
-                                                    .start_ns = host_start(build, i),
-                                                    .end_ns = next_ns == INT64_MIN ? host_end(build, i) : next_ns,
+                                                    .start_ns = host.start_ns,
+                                                    .end_ns = next_ns == INT64_MIN ? host.end_ns : next_ns,
                                                     .device_start_ns = step->profile->start_ns + build->shift_ns[i],
                                                     .device_end_ns = step->profile->end_ns + build->shift_ns[i]};
         uint32_t *work = malloc((step->profile->range_count + 1) * sizeof *work);
