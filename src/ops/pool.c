@@ -1,8 +1,10 @@
 /* Pooled rows of tables, their gradients, and how pooled columns of several ranks make one row. */
+#include "base/sort.h"
 #include "ops/gpu/gpu.h"
 #include "ops/ops.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- rows ---- */
@@ -69,19 +71,6 @@ static unsigned char *row_at(const struct aorta_row_cache *cache, const struct a
 
 /* ---- filling ---- */
 
-static bool occurs(const uint32_t *rows, int64_t count, uint32_t row) {
-    int64_t first = 0;
-    while (count > 0) {
-        const int64_t half = count / 2;
-        if (rows[first + half] == row) return true;
-        if (rows[first + half] < row)
-            first += half + 1, count -= half + 1;
-        else
-            count = half;
-    }
-    return false;
-}
-
 /* The row replaces the least recently used one, which is written back. False: all places are in use. */
 static bool bring(const struct aorta_gpu_pool_args *s, int64_t set, int64_t i) {
     const struct aorta_row_cache *cache = &s->op.cache;
@@ -121,7 +110,9 @@ static void fill_set(const struct aorta_gpu_pool_args *s, int64_t set, int64_t f
             cache->counts[AORTA_ROWS_CACHED]++;
             continue;
         }
-        const bool brought = !occurs(s->before, s->before_count, rows[i]) && bring(s, set, i);
+        const bool occurred =
+            s->before_count && bsearch(&rows[i], s->before, (size_t)s->before_count, sizeof rows[i], aorta_by_uint32);
+        const bool brought = !occurred && bring(s, set, i);
         cache->counts[brought ? AORTA_ROWS_BROUGHT : AORTA_ROWS_WITHOUT_PLACE]++;
     }
 }
