@@ -29,7 +29,7 @@ struct aorta_json_stream {
     char close[MAX_DEPTH];
 };
 
-static aorta_status make(struct aorta_source *source, const char *name, struct aorta_json_stream **stream) {
+aorta_status aorta_json_stream_of(struct aorta_source *source, const char *name, struct aorta_json_stream **stream) {
     struct aorta_json_stream *self = calloc(1, sizeof *self);
     char *window = malloc(FIRST_WINDOW);
     if (!self || !window) {
@@ -46,14 +46,7 @@ static aorta_status make(struct aorta_source *source, const char *name, struct a
 aorta_status aorta_json_stream_open(const char *path, struct aorta_json_stream **stream) {
     struct aorta_source *source;
     AORTA_TRY(aorta_source_open(path, &source));
-    return make(source, path, stream);
-}
-
-aorta_status aorta_json_stream_memory(const char *bytes, size_t length, size_t piece, const char *name,
-                                      struct aorta_json_stream **stream) {
-    struct aorta_source *source;
-    AORTA_TRY(aorta_source_memory(bytes, length, piece, &source));
-    return make(source, name, stream);
+    return aorta_json_stream_of(source, path, stream);
 }
 
 void aorta_json_stream_close(struct aorta_json_stream *stream) {

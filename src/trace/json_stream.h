@@ -19,12 +19,13 @@
 #include <stdint.h>
 
 struct aorta_json_stream;
+struct aorta_source;
 
 /* From a file, plain or gzip (by content). The path is borrowed. AORTA_IO names path and reason. */
 AORTA_MUST_USE aorta_status aorta_json_stream_open(const char *path, struct aorta_json_stream **stream);
-/* From memory, handed over in pieces of at most `piece` bytes (0: at once); for tests. Borrowed. */
-AORTA_MUST_USE aorta_status aorta_json_stream_memory(const char *bytes, size_t length, size_t piece, const char *name,
-                                                     struct aorta_json_stream **stream);
+/* From a source, which it closes, also when it fails. The name is borrowed. */
+AORTA_MUST_USE aorta_status aorta_json_stream_of(struct aorta_source *source, const char *name,
+                                                 struct aorta_json_stream **stream);
 void aorta_json_stream_close(struct aorta_json_stream *stream); /* NULL is fine */
 
 /* All of these: AORTA_FORMAT names the file, the byte offset (unpacked) and what was expected; AORTA_IO when reading

@@ -148,16 +148,6 @@ static void gunzip_end(struct gunzip *bytes) {
 
 /* ---- sources ---- */
 
-struct aorta_source_kind {
-    aorta_status (*read)(struct aorta_source *source, char *buffer, size_t capacity, size_t *got);
-    void (*close)(struct aorta_source *source);
-};
-
-struct aorta_source {
-    const struct aorta_source_kind *kind;
-    bool truncated, begun;
-};
-
 aorta_status aorta_source_read_file(int file, const char *path, void *buffer, size_t capacity, size_t *got) {
     ssize_t count;
     do count = read(file, buffer, capacity);
@@ -466,38 +456,7 @@ aorta_status aorta_source_open(const char *path, struct aorta_source **source) {
     return open_file(path, file, packing == AORTA_PACKING_STREAM, source);
 }
 
-/* ---- memory ---- */
-struct memory_source {
-    struct aorta_source base;
-    const char *bytes;
-    size_t left, piece;
-};
-
-static aorta_status memory_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
-    struct memory_source *self = (struct memory_source *)source;
-    size_t count = capacity < self->left ? capacity : self->left;
-    if (self->piece && count > self->piece) count = self->piece;
-    *got = count;
-    if (!count) return NULL; /* where nothing was given, `bytes` may be NULL */
-    memcpy(buffer, self->bytes, count);
-    self->bytes += count;
-    self->left -= count;
-    return NULL;
-}
-
-static void memory_close(struct aorta_source *source) {
-    free(source);
-}
-
-static const struct aorta_source_kind memory_kind = {memory_read, memory_close};
-
-aorta_status aorta_source_memory(const char *bytes, size_t length, size_t piece, struct aorta_source **source) {
-    struct memory_source *self = malloc(sizeof *self);
-    if (!self) return AORTA_ERROR(AORTA_MEMORY, "no memory to read a trace");
-    *self = (struct memory_source){{&memory_kind, false, false}, bytes, length, piece};
-    *source = &self->base;
-    return NULL;
-}
+/* ---- a beginning, or all of it ---- */
 
 aorta_status aorta_source_head(const char *path, char *bytes, size_t capacity, size_t *length) {
     struct aorta_source *source;

@@ -1,5 +1,5 @@
 /* Where the bytes of a trace come from: a plain file, one packed with gzip (unpacked on a thread of its own), zstd, xz,
- * bzip2 or lz4, or memory. */
+ * bzip2 or lz4. Tests have one more (tests/json_memory.h). */
 #ifndef AORTA_TRACE_SOURCE_H
 #define AORTA_TRACE_SOURCE_H
 
@@ -23,14 +23,17 @@ size_t aorta_packing_strip(const char *path);
 /* Whether it ends as archives do: ".zip", ".tar", ".tgz", ".tar.gz", … */
 bool aorta_packing_is_archive_name(const char *path);
 
-struct aorta_source;
+struct aorta_source {
+    const struct aorta_source_kind {
+        aorta_status (*read)(struct aorta_source *source, char *buffer, size_t capacity, size_t *got);
+        void (*close)(struct aorta_source *source);
+    } * kind;
+    bool truncated, begun;
+};
 
 /* Packed files are recognised by content; gzip may have several members in sequence. The mark that editors put before
  * UTF-8 is skipped. The path is borrowed. AORTA_IO names path and reason; AORTA_UNSUPPORTED: archive.h. */
 AORTA_MUST_USE aorta_status aorta_source_open(const char *path, struct aorta_source **source);
-/* Borrowed memory, handed over in pieces of at most `piece` bytes (0: as asked for). */
-AORTA_MUST_USE aorta_status aorta_source_memory(const char *bytes, size_t length, size_t piece,
-                                                struct aorta_source **source);
 void aorta_source_close(struct aorta_source *source); /* NULL is fine */
 
 /* Up to `capacity` (> 0) bytes; *got is 0 at the end only. AORTA_IO: the file cannot be read; AORTA_FORMAT: the packed

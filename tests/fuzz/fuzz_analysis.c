@@ -3,6 +3,7 @@
 #include "analysis/breakdown.h"
 #include "analysis/series.h"
 #include "fuzz.h"
+#include "json_memory.h"
 #include "replay/critical_path.h"
 #include "report/page_recordings.h"
 #include "trace/captures.h"
@@ -14,7 +15,7 @@
 static void read_part(const uint8_t *data, size_t size, const char *name, struct aorta_trace_list *list) {
     static const struct aorta_trace_options options = {.recover = true, .functions = true};
     struct aorta_json_stream *stream;
-    aorta_status status = aorta_json_stream_memory((const char *)data, size, 0, name, &stream);
+    aorta_status status = json_memory((const char *)data, size, 0, name, &stream);
     fuzz_require(!status);
     aorta_status_free(aorta_trace_read_json(stream, &options, list));
     aorta_json_stream_close(stream);

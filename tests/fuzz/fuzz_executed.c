@@ -1,11 +1,12 @@
 /* An execution trace, then a byte 0, then a trace of torch.profiler that borrows its shapes: any bytes. */
 #include "fuzz.h"
+#include "json_memory.h"
 #include "trace/execution_trace.h"
 #include "trace/reader.h"
 
 static struct aorta_json_stream *stream_of(const uint8_t *data, size_t size, const char *name) {
     struct aorta_json_stream *stream;
-    aorta_status status = aorta_json_stream_memory((const char *)data, size, 0, name, &stream);
+    aorta_status status = json_memory((const char *)data, size, 0, name, &stream);
     fuzz_require(!status);
     return stream;
 }

@@ -2,6 +2,7 @@
  * the size of the pieces. */
 #include "base/json_value.h"
 #include "fuzz.h"
+#include "json_memory.h"
 #include "trace/json_stream.h"
 
 static const char *in_pieces(const char *at, const char *end, size_t piece) {
@@ -40,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     struct aorta_json_stream *stream;
     struct aorta_json_value value;
-    aorta_status status = aorta_json_stream_memory(text, size - 1, piece, "fuzz", &stream);
+    aorta_status status = json_memory(text, size - 1, piece, "fuzz", &stream);
     if (status) abort();
     status = aorta_json_stream_value(stream, &value);
     if (!status) walk(value, 0);

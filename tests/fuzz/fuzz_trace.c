@@ -3,6 +3,7 @@
  *
  * The first byte is the size of the pieces. */
 #include "fuzz.h"
+#include "json_memory.h"
 #include "trace/open.h"
 #include "trace/reader.h"
 
@@ -40,7 +41,7 @@ static void check_host(const struct aorta_trace *t) {
 static aorta_status read_all(const char *text, size_t size, size_t piece, bool recover, struct aorta_trace_list *list) {
     const struct aorta_trace_options options = {.recover = recover};
     struct aorta_json_stream *stream;
-    AORTA_TRY(aorta_json_stream_memory(text, size, piece, "fuzz", &stream));
+    AORTA_TRY(json_memory(text, size, piece, "fuzz", &stream));
     aorta_status status = aorta_trace_read_json(stream, &options, list);
     aorta_json_stream_close(stream);
     return status;

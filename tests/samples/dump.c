@@ -1,6 +1,7 @@
 #include "samples/dump.h"
 
 #include "check.h"
+#include "json_memory.h"
 #include "trace/open.h"
 #include "trace/reader.h"
 
@@ -132,7 +133,7 @@ void dump_trace(const struct aorta_trace *t, struct aorta_text *out) {
 aorta_status read_with(const char *bytes, size_t length, size_t piece, const struct aorta_trace_options *options,
                        struct aorta_trace_list *list) {
     struct aorta_json_stream *stream;
-    AORTA_TRY(aorta_json_stream_memory(bytes, length, piece, "memory.json", &stream));
+    AORTA_TRY(json_memory(bytes, length, piece, "memory.json", &stream));
     aorta_status status = aorta_trace_read_json(stream, options, list);
     aorta_json_stream_close(stream);
     return status;

@@ -2,6 +2,7 @@
 #include "base/json_value.h"
 #include "base/random.h"
 #include "check.h"
+#include "json_memory.h"
 #include "trace/json_stream.h"
 
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static aorta_status walk(struct aorta_json_stream *stream, struct aorta_text *ou
 
 static aorta_status walk_pieces(const char *bytes, size_t length, size_t piece, struct aorta_text *out) {
     struct aorta_json_stream *stream;
-    AORTA_TRY(aorta_json_stream_memory(bytes, length, piece, "test.json", &stream));
+    AORTA_TRY(json_memory(bytes, length, piece, "test.json", &stream));
     aorta_status status = walk(stream, out);
     aorta_json_stream_close(stream);
     return status;
@@ -346,7 +347,7 @@ static void large_files_need_little_memory(void **state) {
     check_ok(aorta_text_check(&text));
     struct aorta_json_stream *stream;
     struct aorta_json_value value, key, member;
-    check_ok(aorta_json_stream_memory(text.data, text.length, 70000, "large", &stream));
+    check_ok(json_memory(text.data, text.length, 70000, "large", &stream));
     bool more;
     check_ok(aorta_json_stream_enter(stream, '{'));
     check_ok(aorta_json_stream_member(stream, &key, &more));
