@@ -183,12 +183,9 @@ struct event {
 /* The first number of "AGENT [4] STREAM [2]" behind a word; -1: none. */
 static int64_t number_behind(struct aorta_proto text, const char *word) {
     const char *at = text.at ? memmem(text.at, aorta_proto_length(text), word, strlen(word)) : NULL;
-    int64_t number = -1;
     for (at = at ? at + strlen(word) : text.end; at < text.end && (*at == ' ' || *at == '[' || *at == '-'); at++)
         continue;
-    for (; at < text.end && *at >= '0' && *at <= '9' && number < INT32_MAX; at++)
-        number = (number < 0 ? 0 : 10 * number) + (*at - '0');
-    return number;
+    return aorta_proto_number_after((struct aorta_proto){at, text.end}, "");
 }
 
 /* "GPU-4", "Agent [4]", "4": the number in it. */
@@ -218,15 +215,10 @@ static struct argument read_argument(const struct sequence *sequence, struct aor
 }
 
 static void take_argument(struct aorta_rocprof_record *record, const struct argument *argument) {
-    const struct {
-        const char *name;
-        int64_t *into;
-    } rows[] = {{"corr_id", &record->correlation}, {"tid", &record->thread},           {"queue", &record->queue},
-                {"kernel_id", &record->kernel},    {"copy_bytes", &record->bytes},     {"agent", &record->agent},
-                {"src_agent", &record->source},    {"dst_agent", &record->destination}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (aorta_proto_is(argument->name, rows[i].name))
-            *rows[i].into = aorta_proto_length(argument->text) ? number_in(argument->text) : argument->number;
+    const int64_t number = aorta_proto_length(argument->text) ? number_in(argument->text) : argument->number;
+    for (int i = 0; i < AORTA_ROCPROF_FIELDS; i++)
+        if (aorta_rocprof_fields[i].argument && aorta_proto_is(argument->name, aorta_rocprof_fields[i].argument))
+            aorta_rocprof_set(record, i, number);
 }
 
 /* GPUs are numbered as the file does; what copies from or to is no GPU unless a dispatch ran there. */
@@ -245,21 +237,13 @@ static void complete_work(struct pftrace *p, const struct track *track, enum aor
 
 static void begin_event(struct pftrace *p, const struct sequence *sequence, const struct event *event,
                         struct aorta_proto message) {
-    static const char *const categories[AORTA_ROCPROF_DOMAIN_COUNT] = {[AORTA_ROCPROF_DISPATCH] = "kernel_dispatch",
-                                                                       [AORTA_ROCPROF_COPY] = "memory_copy",
-                                                                       [AORTA_ROCPROF_HIP] = "hip_api",
-                                                                       [AORTA_ROCPROF_HSA] = "hsa_api",
-                                                                       [AORTA_ROCPROF_RCCL] = "rccl_api",
-                                                                       [AORTA_ROCPROF_MARKER] = "marker_api"};
     struct track *track = track_of(p, event->track);
-    struct begun begun = {.record = aorta_rocprof_nothing};
+    struct begun begun = {.record = aorta_rocprof_nothing, .domain = AORTA_ROCPROF_DOMAIN_COUNT};
     struct aorta_rocprof_record *record = &begun.record;
     struct aorta_proto_field field;
-    int domain = 0;
     if (!track) return;
-    while (domain < AORTA_ROCPROF_DOMAIN_COUNT && !aorta_proto_is(event->category, categories[domain])) domain++;
-    begun.domain = (enum aorta_rocprof_domain)domain;
-    while (domain < AORTA_ROCPROF_DOMAIN_COUNT && aorta_proto_next(&message, &field)) {
+    const bool read = aorta_rocprof_domain_of(event->category.at, aorta_proto_length(event->category), &begun.domain);
+    while (read && aorta_proto_next(&message, &field)) {
         if (field.number != EVENT_ANNOTATION || !field.bytes.at) continue;
         const struct argument argument = read_argument(sequence, field.bytes);
         take_argument(record, &argument);
@@ -268,7 +252,8 @@ static void begin_event(struct pftrace *p, const struct sequence *sequence, cons
     record->name = event->name.at;
     record->name_length = aorta_proto_length(event->name);
     record->offset = event->offset;
-    if (domain == AORTA_ROCPROF_DISPATCH || domain == AORTA_ROCPROF_COPY) complete_work(p, track, begun.domain, record);
+    if (begun.domain == AORTA_ROCPROF_DISPATCH || begun.domain == AORTA_ROCPROF_COPY)
+        complete_work(p, track, begun.domain, record);
     aorta_arena_append(&p->arena, &track->open, &track->capacity, &track->depth, &begun, sizeof begun);
 }
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct work {
     int64_t start_ns, end_ns, correlation, stream, queue, bytes, kernel, agent, offset;
@@ -150,7 +151,7 @@ bool aorta_rocprof_domain_of(const char *kind, size_t length, enum aorta_rocprof
     };
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         size_t prefix = strlen(prefixes[i].prefix);
-        if (length < prefix || memcmp(kind, prefixes[i].prefix, prefix) != 0) continue;
+        if (length < prefix || strncasecmp(kind, prefixes[i].prefix, prefix) != 0) continue;
         *domain = prefixes[i].domain;
         return true;
     }

@@ -68,6 +68,7 @@ struct aorta_rocprof_field {
     size_t offset;             /* in the record */
     const char *csv, *sql;     /* columns; in CSV that of an agent holds a text */
     const char *parent, *json; /* the member of the object that is the member `parent`; "": of the record itself */
+    const char *argument;      /* in pftrace files */
 };
 enum { AORTA_ROCPROF_FIELDS = 20, AORTA_ROCPROF_AGENTS = 3 }; /* those of agents come first */
 extern const struct aorta_rocprof_field aorta_rocprof_fields[AORTA_ROCPROF_FIELDS];
@@ -84,7 +85,7 @@ enum aorta_rocprof_domain {
     AORTA_ROCPROF_MARKER,
     AORTA_ROCPROF_DOMAIN_COUNT
 };
-/* By the name of its kind ("HIP_RUNTIME_API_EXT", "KERNEL_DISPATCH"); false: one that is not read. */
+/* By the name of its kind ("HIP_RUNTIME_API_EXT", "kernel_dispatch"); false: one that is not read. */
 bool aorta_rocprof_domain_of(const char *kind, size_t length, enum aorta_rocprof_domain *domain);
 
 void aorta_rocprof_add(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain domain,
