@@ -323,8 +323,7 @@ static double part_used(const struct aorta_trace_work *work, int32_t multiproces
     return has_small_blocks(work) ? part * work->threads / (2 * WARP) : part;
 }
 
-/* A long kernel with fewer blocks than a quarter of the multiprocessors, or small ones; shorter ones have little work.
- */
+/* A long kernel with fewer blocks than a quarter of the multiprocessors, or small ones. Short ones have little work. */
 static bool is_narrow(const struct aorta_trace_work *work, int32_t multiprocessors) {
     static const int64_t LONG_NS = 100000;
     return work->kind == AORTA_TRACE_KERNEL && work->blocks &&
@@ -376,8 +375,7 @@ static void add_own_work(struct gains *gains) {
     aorta_facts_remove(&finding->facts, AORTA_FACT_LONGER);
 }
 
-/* Gradients that are reduced for each micro-batch: the fix is to reduce them once, which saves more than hiding them.
- */
+/* Gradients that are reduced for each micro-batch: reducing them once is the fix, and saves more than hiding them. */
 static void add_reducing_once(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     for (size_t i = 0; i < verdict->finding_count; i++) {

@@ -301,8 +301,7 @@ static void halve_between(struct remedy_model *model) {
     }
 }
 
-/* What the walk over a forward pass has come from: norms leave their result in fp32, products and activations do not.
- */
+/* What the walk over a forward pass has come from: norms leave their result in fp32, products and activations not. */
 static bool is_wide_after(const struct leaf *leaf, bool wide) {
     if (leaf->op & AORTA_OP_NORM || !strcmp(leaf->name, "aten::rsqrt")) return true;
     if (leaf->kind == LEAF_ATTENTION || leaf->kind == LEAF_CONVOLUTION || strstr(leaf->name, "bmm")) return false;

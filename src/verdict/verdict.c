@@ -406,8 +406,7 @@ static void mark(struct aorta_verdict *verdict, enum aorta_cause one, enum aorta
             aorta_facts_flag(&verdict->findings[i].facts, fact);
 }
 
-/* One process launches the kernels of several devices, which exchange data: DataParallel's threads share Python's lock.
- */
+/* One process launches the kernels of several devices, which exchange data: DataParallel's threads share one lock. */
 static bool shares_process(const struct aorta_trace_analysis *analysis) {
     if (analysis->rank_count < 2 || analysis->ranks[0].trace != analysis->ranks[1].trace) return false;
     for (size_t i = 0; i < analysis->ranks[0].work_count; i++)

@@ -134,8 +134,7 @@ bool aorta_launches_collective(const struct aorta_launched_work *launched, size_
 bool aorta_launches_reduction(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind);
 struct aorta_work_scale *aorta_launched_scale(const struct aorta_launched_work *launched, size_t at);
 void aorta_drop_work(const struct aorta_launched_work *launched, size_t at);
-/* What a step saves without the work that `drop` takes out of each of its ranks, and without these causes (bits), ms.
- */
+/* What a step saves without the work that `drop` takes out of each rank, and without these causes (bits), ms. */
 double aorta_gain_without_work(const struct gains *gains, uint32_t removed, aorta_work_dropper *drop,
                                const void *context);
 
