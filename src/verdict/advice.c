@@ -41,6 +41,8 @@ static const char grouped_experts[] =
 static const char process_per_device[] =
     "one process for each GPU: DistributedDataParallel (DDP) with torchrun instead of DataParallel";
 
+static const char capture_step[] = "capture the step: torch.compile(mode=\"reduce-overhead\") or torch.cuda.graph";
+
 static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_LAUNCH, SPARSE, LARGER_BATCH, .text = "more work for each launch"},
     {AORTA_CAUSE_HOST_LAUNCH, OURS, .key = "compile.enabled", .value = "true", .text = "replay the step as one graph"},
@@ -59,6 +61,11 @@ static const struct aorta_advice_row rows[] = {
      .also = "or capture the step: torch.compile(mode=\"reduce-overhead\"), torch.cuda.graph"},
     {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED | TRITON, .when = {AORTA_FACT_EXPERTS}, .text = grouped_experts,
      .also = "or the same number of tokens for each expert, which a graph can capture"},
+    {AORTA_CAUSE_HOST_LAUNCH, SERVING, .when = {AORTA_FACT_REPLAYS},
+     .text = "prepare the next step while a graph runs: vLLM's --async-scheduling, SGLang's overlap scheduler",
+     .also = "or more requests at a time"},
+    {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED | TRITON | NATIVE, .when = {AORTA_FACT_REPLAYS},
+     .text = "capture what runs outside the graphs, too"},
     {AORTA_CAUSE_HOST_LAUNCH, SERVING,
      .text = "let the engine replay graphs: no enforce_eager (vLLM), no --disable-cuda-graph (SGLang)",
      .also = "or captured batch sizes (cudagraph_capture_sizes, --cuda-graph-max-bs), more requests at a time"},
@@ -75,18 +82,15 @@ static const struct aorta_advice_row rows[] = {
      .text = "capture the launches in a graph (torch.cuda.graph, cudaStreamBeginCapture)",
      .also = "or one kernel instead of several, larger arrays"},
     {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED, .when = {AORTA_FACT_NO_GRADIENTS, AORTA_FACT_DECODES},
-     .text = "capture the step: torch.compile(mode=\"reduce-overhead\") or torch.cuda.graph",
+     .text = capture_step,
      .also = "or a larger batch; a static KV cache (transformers: cache_implementation=\"static\") can be captured"},
     {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED, .when = {AORTA_FACT_SHARDED, AORTA_FACT_OPTIMIZES},
      .text = "launch less: torch.compile each layer, a fused optimizer, larger units, a larger batch"},
     {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED, .when = {AORTA_FACT_SHARDED}, /* FSDP's hooks are not captured */
      .text = "launch less: torch.compile each layer, larger units, a larger batch"},
-    {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED, .when = {AORTA_FACT_OPTIMIZES},
-     .text = "capture the step: torch.compile(mode=\"reduce-overhead\") or torch.cuda.graph",
+    {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED, .when = {AORTA_FACT_OPTIMIZES}, .text = capture_step,
      .also = "or launch less: fused/foreach optimizer, larger batch"},
-    {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED,
-     .text = "capture the step: torch.compile(mode=\"reduce-overhead\") or torch.cuda.graph",
-     .also = "or a larger batch"},
+    {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED, .text = capture_step, .also = "or a larger batch"},
     {AORTA_CAUSE_HOST_LAUNCH, DIRECTIVES,
      .text = "queue loops and updates and wait once: OpenACC's async, OpenMP's nowait and depend",
      .also = "or launch less: fewer, larger loops (collapse)"},

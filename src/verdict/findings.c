@@ -497,7 +497,7 @@ static bool captures(const struct aorta_trace *trace) {
 /* How often the host launches and how short the work of a launch is, collectives left out: of the rank with most
  * launches, in the mean step of all ranks. A graph is one launch. */
 static void count_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
-    double most = 0, work_us = 0, all_us = 0, steps = 0;
+    double most = 0, work_us = 0, all_us = 0, steps = 0, ns_of[2] = {0}; /* of work without a graph, and of graphs */
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         double launches = 0, pieces = 0, work_ns = 0;
@@ -506,6 +506,7 @@ static void count_launches(const struct aorta_trace_analysis *analysis, struct a
             all_us += (double)(window->profile.overlap.lead_ns + window->profile.overlap.span_ns) / 1e3;
             for (size_t k = 0; k < window->profile.range_count; k++) {
                 const struct aorta_trace_work *work = &rank->work[window->work[k]];
+                ns_of[work->graph] += (double)(work->end_ns - work->start_ns);
                 if (work->call == AORTA_TRACE_NONE || work->start_ns < window->start_ns) continue;
                 const bool another = work->call != before, collective = aorta_trace_is_collective(work);
                 before = work->call;
@@ -520,6 +521,7 @@ static void count_launches(const struct aorta_trace_analysis *analysis, struct a
         most = launches / (double)rank->steps;
         work_us = pieces > 0 ? work_ns / pieces / 1e3 : 0;
     }
+    if (ns_of[true] > ns_of[false]) aorta_facts_flag(&finding->facts, AORTA_FACT_REPLAYS);
     if (most < 2) return;
     aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCHES, most);
     aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCH_PERIOD, all_us / steps / most);

@@ -222,20 +222,45 @@ static void losses_that_are_read_are_named(void **state) {
     end();
 }
 
-/* xDiT marks its steps as vLLM does. Only a kernel of vLLM makes it an engine. */
+/* A launch of a graph, whose kernels run one after the other. */
+static void add_graph(struct sample_kineto *sample, const char *kernel, double launch_us) {
+    enum { KERNELS = 12 };
+    char args[96];
+    snprintf(args, sizeof args, "\"correlation\": %u", ++sample->correlation);
+    sample_kineto_event(sample, "cuda_runtime", "cudaGraphLaunch", 1, launch_us, 5, args);
+    snprintf(args, sizeof args, "\"device\": 0, \"stream\": %d, \"correlation\": %u", STREAM, sample->correlation);
+    for (int i = 0; i < KERNELS; i++)
+        sample_kineto_event(sample, "kernel", kernel, STREAM, launch_us + 10 + i * EVERY_US, EVERY_US, args);
+}
+
+/* xDiT marks its steps as vLLM does. Only a kernel of vLLM makes it an engine. Where a step replays a graph, the
+ * launches before the graph are late:
+ *
+ *   host   launch launch launch launch graph
+ *   GPU    kernel ...... kernel ...... |kernel kernel kernel …
+ */
 static void engines_are_known_by_their_kernels(void **state) {
     (void)state;
+    enum { ALONE = 4 };
     static const struct {
-        const char *range, *kernel, *advice;
-    } rows[] = {{"execute_diffusion_1", "at::native::mul", "capture the step"},
-                {"execute_model_1", "vllm::silu_and_mul", "let the engine replay graphs"}};
+        const char *range, *kernel;
+        bool replays;
+        const char *advice;
+    } rows[] = {{"execute_diffusion_1", "at::native::mul", false, "capture the step"},
+                {"execute_diffusion_1", "at::native::mul", true, "outside the graphs"},
+                {"execute_model_1", "vllm::silu_and_mul", false, "let the engine replay graphs"},
+                {"execute_model_1", "vllm::silu_and_mul", true, "while a graph runs"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct sample_kineto sample;
         sample_kineto_begin(&sample, 0, 1);
         for (int j = 0; j < STEPS * LAYERS; j++) {
             const double at = 10000 + j * EVERY_US;
-            sample_kineto_kernel(&sample, rows[i].kernel, STREAM, at, at + 6, 20, "");
-            if (j % LAYERS == 0)
+            const int layer = j % LAYERS;
+            if (!rows[i].replays || layer < ALONE)
+                sample_kineto_kernel(&sample, rows[i].kernel, STREAM, at, at + 6, 20, "");
+            else if (layer == ALONE)
+                add_graph(&sample, rows[i].kernel, at);
+            if (layer == 0)
                 sample_kineto_event(&sample, "user_annotation", rows[i].range, 1, at - 5, LAYERS * EVERY_US - 10, "");
         }
         sample_kineto_open(&sample, &list);
@@ -243,7 +268,9 @@ static void engines_are_known_by_their_kernels(void **state) {
         check_ok(aorta_trace_analyze(&list, NULL, &analysis));
         check_ok(aorta_verdict_make(&analysis, &verdict));
         assert_int_equal(analysis.ranks[0].trace->steps_by, AORTA_STEPS_BY_ENGINE);
-        said_expect(said_advice(said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH)), rows[i].advice);
+        const struct aorta_finding *found = said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH);
+        assert_int_equal(aorta_facts_has(&found->facts, AORTA_FACT_REPLAYS), rows[i].replays);
+        said_expect(said_advice(found), rows[i].advice);
         end();
     }
 }
