@@ -304,14 +304,23 @@ static bool comes_again(const struct aorta_trace *trace, const struct aorta_trac
     return false;
 }
 
-/* Whether the pause ends at the first launch of a kernel that a compiler made for the program: its name says so, or a
- * process was started. A pause that comes again compiles nothing. */
-static bool compiles(const struct pause *pause, bool starts) {
+/* Whether a compiler runs in the pause: a range says so ("CompiledFxGraph" runs what was compiled), or the next launch
+ * is the first of a kernel whose name is a compiler's, or a process was started before it. A pause that comes again, or
+ * that another call fills, compiles nothing. */
+static bool compiles(const struct pause *pause, const char *range, const struct calls_within *within) {
+    enum { SOON = 4 }; /* calls, of which the first may allocate */
     static const char *const makers[] = {"triton_", "fused_", "nvfuser", "cudapy", "cupy_"};
-    const struct aorta_trace_work *work = launched_by(pause->trace, pause->call);
+    const struct aorta_trace *trace = pause->trace;
+    const struct aorta_trace_call *call = pause->call, *end = trace->calls + trace->call_count;
+    const struct aorta_trace_work *work = launched_by(trace, call);
+    const char *compiler = range ? strcasestr(range, "compile") : NULL;
+    bool starts = within->starts;
+    if (compiler && compiler[strlen("compile")] != 'd') return true;
+    for (int i = 1; call && !work && !within->name && i < SOON && call + i < end; i++)
+        if (call[i].thread == call->thread) work = launched_by(trace, call + i);
     for (size_t i = 0; work && i < sizeof makers / sizeof *makers; i++)
-        starts |= aorta_begins(aorta_trace_text(pause->trace, work->name), makers[i]);
-    return work && starts && work->first && !comes_again(pause->trace, work, pause->ns);
+        starts |= aorta_begins(aorta_trace_text(trace, work->name), makers[i]);
+    return work && starts && work->first && !comes_again(trace, work, pause->ns);
 }
 
 /* Whether the call in the pause loads kernels, before the first launch of one. */
@@ -355,10 +364,7 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
                                                          : calls.name ? calls.name
                                                          : range      ? range
                                                                       : around);
-    if (aorta_trace_changes_memory(where) &&
-        !(gains->verdict->program & (AORTA_PROGRAM_NATIVE | AORTA_PROGRAM_DIRECTIVES)))
-        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
-    if (compiles(&pause, calls.starts))
+    if (compiles(&pause, range, &calls))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPILED);
     else if (calls.name && strstr(calls.name, "GraphInstantiate"))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_INSTANTIATES);
@@ -366,6 +372,11 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_LOAD);
     else if (calls.computes)
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPUTES);
+    else if (around && strstr(around, "convolution"))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_PLANS);
+    else if (!calls.name && aorta_trace_changes_memory(where) && strcasestr(where, "alloc") &&
+             !(gains->verdict->program & (AORTA_PROGRAM_NATIVE | AORTA_PROGRAM_DIRECTIVES)))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
     if (marked) return;
     const bool copies = strncmp(where, "Memcpy", 6) == 0 && aorta_copied_how(where) <= AORTA_COPIED_TO_HOST;
     if (aorta_verdict_saves(gains, origin))

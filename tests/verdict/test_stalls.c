@@ -105,6 +105,9 @@ static void ranges_within_a_stall_are_named(void **state) {
     expect(RANGE(-1, 102, "step"), "step", none, "find what the host does");
     expect(RANGE(-1, 102, "step") RANGE(5, 60, "load layer") RANGE(6, 40, "read"), "load layer", none,
            "find what the host does");
+    expect(RANGE(5, 90, "Nvrtc::CompileProgram"), "Nvrtc::CompileProgram", AORTA_FACT_PAUSE_COMPILED, "compiled once");
+    expect(RANGE(5, 90, "CompiledFxGraph"), "CompiledFxGraph", none,
+           "find what the host does"); /* runs, compiled before */
     const char other[] = "INSERT INTO NVTX_EVENTS VALUES (5, 60, 59, 'Alloc', 16777218);";
     char xla[256];
     expect(other, "", none, "find what the host does");
@@ -142,22 +145,43 @@ static void stalls_are_counted(void **state) {
     end(&run);
 }
 
-/* A stall before a call that allocates. */
-static void a_stall_of_the_allocator_has_its_fix(void **state) {
+/* PyTorch's kernels, 20 us apart, and a stall of 30 ms in the middle:
+ *
+ *   operation                    [    aten::…, if there is one    ]
+ *   host    |launch|launch| … |launch|____ 30 ms ____|call|launch| …   */
+static void what_surrounds_a_stall_gives_its_fix(void **state) {
     (void)state;
-    struct sample_kineto sample;
-    struct run run = {0};
-    sample_kineto_begin(&sample, 0, 1);
-    for (int i = 0; i < 20; i++) {
-        const double at_us = 1000 + 20 * i + (i >= 10 ? 30000 : 0);
-        if (i == 10) sample_kineto_event(&sample, "cuda_runtime", "cudaMalloc", 1, at_us - 10, 8, "");
-        sample_kineto_kernel(&sample, "at::native::add", 7, at_us, at_us + 5, 15, "");
+    static const struct {
+        const char *call, *operation, *kernel; /* NULL: none, a kernel that ran before */
+        enum aorta_fact_key flag;
+        const char *fix;
+    } rows[] = {{"cudaMalloc", NULL, NULL, AORTA_FACT_PAUSE_MEMORY, "expandable_segments"},
+                {"cudaFree", "aten::addmm", NULL, AORTA_FACT_COUNT, "who shares its cores"}, /* starts cuBLAS */
+                {"cudaMalloc", NULL, "nvfuser_pointwise_f0", AORTA_FACT_PAUSE_COMPILED, "compiled once"},
+                {NULL, "aten::cudnn_convolution", NULL, AORTA_FACT_PAUSE_PLANS, "a few fixed sizes"},
+                {NULL, "aten::mul", NULL, AORTA_FACT_COUNT, "who shares its cores"}};
+    static const enum aorta_fact_key flags[] = {AORTA_FACT_PAUSE_MEMORY, AORTA_FACT_PAUSE_COMPILED,
+                                                AORTA_FACT_PAUSE_PLANS};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct sample_kineto sample;
+        struct run run = {0};
+        sample_kineto_begin(&sample, 0, 1);
+        for (int j = 0; j < 20; j++) {
+            const double at_us = 1000 + 20 * j + (j >= 10 ? 30000 : 0);
+            const char *kernel = j == 10 && rows[i].kernel ? rows[i].kernel : "at::native::add";
+            if (j == 10 && rows[i].operation)
+                sample_kineto_event(&sample, "cpu_op", rows[i].operation, 1, at_us - 29900, 29910, "");
+            if (j == 10 && rows[i].call)
+                sample_kineto_event(&sample, "cuda_runtime", rows[i].call, 1, at_us - 10, 8, "");
+            sample_kineto_kernel(&sample, kernel, 7, at_us, at_us + 5, 15, "");
+        }
+        sample_kineto_open(&sample, &run.list);
+        const struct aorta_finding *stall = analyze(&run);
+        for (size_t j = 0; j < sizeof flags / sizeof *flags; j++)
+            assert_int_equal(said_has(stall, flags[j]), flags[j] == rows[i].flag);
+        said_expect(said_advice(stall), rows[i].fix);
+        end(&run);
     }
-    sample_kineto_open(&sample, &run.list);
-    const struct aorta_finding *stall = analyze(&run);
-    assert_true(said_has(stall, AORTA_FACT_PAUSE_MEMORY));
-    said_expect(said_advice(stall), "expandable_segments");
-    end(&run);
 }
 
 int main(void) {
@@ -165,7 +189,7 @@ int main(void) {
         cmocka_unit_test(calls_of_the_system_say_what_a_stall_is),
         cmocka_unit_test(ranges_within_a_stall_are_named),
         cmocka_unit_test(stalls_are_counted),
-        cmocka_unit_test(a_stall_of_the_allocator_has_its_fix),
+        cmocka_unit_test(what_surrounds_a_stall_gives_its_fix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
