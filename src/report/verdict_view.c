@@ -503,6 +503,7 @@ static void add_alternatives(struct build *build, struct aorta_view_block *block
         const struct aorta_finding *other = &verdict->findings[i];
         struct aorta_text text = {0};
         if (other == block->finding || !is_alternative(verdict, i) || !other->fix_count) continue;
+        if (aorta_finding_shown_ms(other) > aorta_finding_shown_ms(block->finding)) continue; /* of a larger block */
         aorta_text_puts(&text, "or ");
         aorta_fix_text(other, 0, &text, NULL);
         if (aorta_finding_gains(other)) aorta_text_printf(&text, " (saves %s ms)", figure(build, other, true));

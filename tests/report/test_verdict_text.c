@@ -757,6 +757,11 @@ static void alternatives_are_left_out(void **state) {
     assert_int_equal(count(said_text(&verdict), "(precision)"), 1);
     expect("or torch.set_float32_matmul_precision(\"high\")");
     expect("(saves 30 ms)\n");
+    add(AORTA_CAUSE_PRECISION, 10, 9)->remedy =
+        "precision=fp32"; /* of other operations: tf32 does not do what it does */
+    check_ok(aorta_advise(&verdict, NULL));
+    assert_int_equal(count(said_text(&verdict), "(precision)"), 2);
+    assert_int_equal(count(said_text(&verdict), "(saves 30 ms)"), 1);
 }
 
 /* The steps of all ranks together gain this much: a longer gap is not of this cause alone. */
