@@ -271,25 +271,33 @@ bool aorta_verdict_copies_once(const struct aorta_trace_analysis *analysis) {
     return !analysis->stepped && again <= HARDLY * all;
 }
 
-/* The time that copies save at this rate (bytes per ns), unless they are of pinned memory, ms of the recording. */
-static double saved_ms(const struct aorta_trace_analysis *analysis, double rate) {
-    double saved_ns = 0;
+/* The time of copies, of unpinned memory at this rate (bytes per ns; 0: as recorded), ms of the recording. `at_ends`:
+ * of those that bring input before the first kernel, or results after the last one. */
+static double copied_ms(const struct aorta_trace_analysis *analysis, double rate, bool at_ends) {
+    double copied_ns = 0;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        size_t first = 0, last = rank->work_count;
+        while (first < last && rank->work[first].kind != AORTA_TRACE_KERNEL) first++;
+        while (first < last && rank->work[last - 1].kind != AORTA_TRACE_KERNEL) last--;
         for (size_t j = 0; j < rank->work_count; j++) {
             const struct aorta_trace_work *work = &rank->work[j];
             const char *name = aorta_trace_text(rank->trace, work->name);
-            if (work->kind != AORTA_TRACE_COPY || aorta_copied_how(name) > AORTA_COPIED_TO_HOST) continue;
-            if (work->bytes <= 0 || strstr(name, "Pinned")) continue;
-            saved_ns += fmax((double)(work->end_ns - work->start_ns) - (double)work->bytes / rate, 0);
+            const enum aorta_copied how = aorta_copied_how(name);
+            if (work->kind != AORTA_TRACE_COPY || how > AORTA_COPIED_TO_HOST) continue;
+            if (at_ends && !(how == AORTA_COPIED_TO_DEVICE ? j < first : j >= last)) continue;
+            const double ran_ns = (double)(work->end_ns - work->start_ns);
+            const bool faster = rate > 0 && work->bytes > 0 && !strstr(name, "Pinned");
+            copied_ns += faster ? fmin(ran_ns, (double)work->bytes / rate) : ran_ns;
         }
     }
-    return saved_ns / 1e6 / (double)analysis->rank_count;
+    return copied_ns / 1e6 / (double)analysis->rank_count;
 }
 
 static void gain_of_pinning(const struct gains *gains, double copies_ms, double range_ms[2]) {
-    const double most_ms = saved_ms(gains->analysis, RATES[1]);
-    range_ms[0] = fmin(saved_ms(gains->analysis, RATES[0]), copies_ms);
+    const double recorded_ms = copied_ms(gains->analysis, 0, false);
+    const double most_ms = recorded_ms - copied_ms(gains->analysis, RATES[1], false);
+    range_ms[0] = fmin(recorded_ms - copied_ms(gains->analysis, RATES[0], false), copies_ms);
     range_ms[1] = fmin(most_ms + fmin(gains->verdict->compute_ms, fmax(copies_ms - most_ms, 0)), copies_ms);
 }
 
@@ -555,21 +563,40 @@ static void add_exchange(struct gains *gains) {
     verdict->replay.floor_ms = fmin(verdict->replay.floor_ms + stays_ms, aorta_gains_step_ms(gains));
 }
 
-/* Copies that dwarf the kernels cannot be hidden, and no data comes back that could stay: they can only be faster. */
+/* Data that is copied to the host and comes back could stay. Input before the first kernel and results after the last
+ * one are copied all the same, at the best rate at most. */
+static void gain_of_staying(const struct gains *gains, struct aorta_finding *copy, double range_ms[2]) {
+    const double ends_ms = copied_ms(gains->analysis, 0, true);
+    aorta_finding_shown_range(copy, range_ms);
+    if (ends_ms > 0) aorta_facts_set(&copy->facts, AORTA_FACT_COPIES_ENDS, ends_ms);
+    range_ms[0] = fmax(range_ms[0] - ends_ms, 0);
+    range_ms[1] = fmax(range_ms[1] - copied_ms(gains->analysis, RATES[1], true), range_ms[0]);
+}
+
+/* Copies that dwarf the kernels cannot be hidden: they can be faster, or data that comes back stays. */
 static void add_pinning(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     struct aorta_finding *copy = aorta_verdict_find(verdict, AORTA_CAUSE_COPY);
-    if (!copy || !aorta_facts_has(&copy->facts, AORTA_FACT_COPIES_ONCE)) return;
+    if (!copy || gains->analysis->stepped || !aorta_facts_has(&copy->facts, AORTA_FACT_OVERLAP_LIMIT)) return;
+    if (aorta_facts_has(&copy->facts, AORTA_FACT_MIGRATIONS) || aorta_facts_has(&copy->facts, AORTA_FACT_PEER_COPIES))
+        return;
     if (aorta_facts_has(&copy->facts, AORTA_FACT_HOST_WAITS)) { /* which copies need not */
         aorta_facts_remove(&copy->facts, AORTA_FACT_COPIES_ONCE);
         return;
     }
     const double copies_ms = fmax(copy->alone_ms, copy->gain_ms);
+    const struct aorta_shared_gain shared = copy->share_count ? copy->shares[0] : (struct aorta_shared_gain){0};
+    const bool once = aorta_facts_has(&copy->facts, AORTA_FACT_COPIES_ONCE);
     double range_ms[2];
-    gain_of_pinning(gains, copies_ms, range_ms);
+    if (once)
+        gain_of_pinning(gains, copies_ms, range_ms);
+    else
+        gain_of_staying(gains, copy, range_ms);
     aorta_gains_replace(gains, copy, (range_ms[0] + range_ms[1]) / 2);
     memcpy(copy->gain_range_ms, range_ms, sizeof range_ms);
-    const double left_ms = fmin(copies_ms - range_ms[1], aorta_gains_step_ms(gains) - verdict->replay.floor_ms);
+    if (!once) aorta_gains_share(copy, shared.cause, fmin(shared.ms, copy->gain_ms));
+    const double left_ms =
+        fmin(fmax(copies_ms - range_ms[1], 0), aorta_gains_step_ms(gains) - verdict->replay.floor_ms);
     verdict->replay.floor_ms += left_ms;
     verdict->replay.left.copy_ms += left_ms;
     for (size_t i = 0; i < verdict->finding_count; i++) {
