@@ -7,11 +7,11 @@
 #include <string.h>
 
 const struct aorta_idle_words aorta_idle_words[AORTA_IDLE_CAUSE_COUNT] = {
-    [AORTA_IDLE_DATA_WAIT] = {"data_wait", "waiting for data", true},
-    [AORTA_IDLE_HOST_SYNC] = {"host_sync", "host waits for the GPU", true},
-    [AORTA_IDLE_HOST_LAUNCH] = {"host_launch", "late kernel launches", true},
-    [AORTA_IDLE_LAUNCH_LATENCY] = {"launch_latency", "launch latency", false},
-    [AORTA_IDLE_UNKNOWN] = {"unknown", "unexplained gaps", false},
+    [AORTA_IDLE_DATA_WAIT] = {"data_wait", "waiting for data", "until the next batch", true},
+    [AORTA_IDLE_HOST_SYNC] = {"host_sync", "host waits for the GPU", "after host waits", true},
+    [AORTA_IDLE_HOST_LAUNCH] = {"host_launch", "late kernel launches", "with nothing queued", true},
+    [AORTA_IDLE_LAUNCH_LATENCY] = {"launch_latency", "launch latency", "between launch and start", false},
+    [AORTA_IDLE_UNKNOWN] = {"unknown", "unexplained gaps", "of unknown reason", false},
 };
 
 int64_t aorta_idle_total(const struct aorta_idle *idle) {

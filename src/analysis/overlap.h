@@ -14,6 +14,7 @@
 struct aorta_idle_words {
     const char *key;  /* in JSON: "data_wait" */
     const char *name; /* "waiting for data", as the verdict names its cause */
+    const char *when; /* "with nothing queued": the device is idle, whatever the cause is */
     bool host;        /* the device is idle because the host has launched nothing */
 };
 extern const struct aorta_idle_words aorta_idle_words[AORTA_IDLE_CAUSE_COUNT];

@@ -66,7 +66,7 @@ static void put_idle(const struct page *page) {
         if (!sum.ns[order[i]]) continue;
         const bool either = no_waits && order[i] == AORTA_IDLE_HOST_LAUNCH;
         aorta_text_printf(&text, "%s%.3f %s%s", text.length ? ", " : "", ms(sum.ns[order[i]]) / ranks,
-                          aorta_idle_words[order[i]].name, either ? " or waits" : "");
+                          aorta_idle_words[order[i]].when, either ? " or after host waits" : "");
     }
     if (text.length && analysis->rank_count > 1) aorta_text_puts(&text, " (mean of the ranks)");
     put_row(page, "idle", &text);

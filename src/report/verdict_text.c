@@ -88,11 +88,13 @@ static void of_gain(const struct aorta_verdict *verdict, const struct aorta_find
 static void of_gains(const struct aorta_verdict *verdict, const struct aorta_finding *first, struct aorta_text *out) {
     static const double MORE = 1.25; /* than the gains add up to */
     const double step_ms = aorta_verdict_gained_ms(verdict), floor_ms = verdict->replay.floor_ms;
-    double together_ms = 0;
+    double together_ms = 0, range_ms[2];
     for (size_t i = 0; i < verdict->finding_count; i++)
         if (aorta_finding_gains(&verdict->findings[i]))
             together_ms += MORE * aorta_finding_most_ms(&verdict->findings[i]);
-    aorta_text_printf(out, "no single cause: largest %.0f%% (", 100 * aorta_finding_shown_ms(first) / step_ms);
+    aorta_text_puts(out, "no single cause: largest ");
+    if (aorta_finding_is_range(first, range_ms)) aorta_text_printf(out, "%.0f to ", 100 * range_ms[0] / step_ms);
+    aorta_text_printf(out, "%.0f%% (", 100 * aorta_finding_most_ms(first) / step_ms);
     aorta_finding_name(verdict, first, out);
     if (together_ms < step_ms - floor_ms) /* causes that gain nothing alone are in it, too */
         aorta_text_puts(out, "); all causes together: ");

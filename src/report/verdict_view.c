@@ -88,16 +88,14 @@ static void add_all_fixes(struct build *build) {
     if (!aorta_verdict_gains_matter(verdict) || aorta_verdict_gain_count(verdict) < 2) return;
     /* Kernels are not on the path that decides where nothing explains most of it. */
     const bool unexplained = replay->left.unexplained_ms > 0.5 * replay->floor_ms;
-    const double part_ms = fmin(unexplained ? replay->left.unexplained_ms : replay->left.compute_ms, replay->floor_ms);
+    const double part_ms = fmin(replay->left.compute_ms, replay->floor_ms);
     /* The path through all ranks may have more compute than any of them. */
-    const bool crosses = !unexplained && verdict->rank_count > 1 && part_ms > busy_of(verdict);
+    const bool crosses = verdict->rank_count > 1 && part_ms > busy_of(verdict);
     aorta_text_printf(&text, "%s ms", aorta_about(replay->floor_ms).text);
     if (replay->bounded)
         aorta_text_puts(&text, " at best");
-    else if (!crosses && part_ms >= SHOWN * replay->floor_ms)
-        aorta_text_printf(&text, ", %s of it %s",
-                          aorta_about(unexplained ? part_ms : fmin(part_ms, busy_of(verdict))).text,
-                          unexplained ? "unexplained gaps" : "compute");
+    else if (!unexplained && !crosses && part_ms >= SHOWN * replay->floor_ms)
+        aorta_text_printf(&text, ", %s of it compute", aorta_about(fmin(part_ms, busy_of(verdict))).text);
     aorta_text_puts(&text, "; gains overlap and do not add up");
     add_row(build, "all fixes", &text);
 }
@@ -356,35 +354,6 @@ static bool is_within_spread(const struct aorta_verdict *verdict, const struct a
            aorta_finding_shown_ms(finding) < (verdict->step_ms_p90 - verdict->step_ms_p10) / 2;
 }
 
-static void put_partner(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
-                        struct aorta_text *out) {
-    if (finding->joint_ms > 0) return; /* the name has both */
-    static const double LITTLE = 0.01; /* of the gain */
-    const double alone_ms = finding->alone_ms > LITTLE * finding->gain_ms ? finding->alone_ms : 0;
-    aorta_text_printf(out, "alone %s ms, this much only with ", aorta_about(alone_ms).text);
-    const bool of_no_kind = finding->partner < AORTA_CAUSE_COUNT && aorta_cause_has_kind(finding->partner) &&
-                            !aorta_verdict_find(verdict, finding->partner);
-    if (finding->partner == AORTA_CAUSE_COUNT || of_no_kind)
-        aorta_text_puts(out, "the other fixes");
-    else
-        aorta_cause_display(verdict, finding->partner, out);
-}
-
-static const char *mark(struct build *build, const struct aorta_finding *finding, bool gains) {
-    const struct aorta_verdict *verdict = build->verdict;
-    struct aorta_text text = {0};
-    if (gains && finding->only_after) {
-        put_partner(verdict, finding, &text);
-    } else if (gains && finding->share_count && finding->shares[0].cause != finding->cause) {
-        if (finding->displaced) aorta_text_printf(&text, "alone %s ms; ", aorta_about(finding->alone_ms).text);
-        aorta_text_printf(&text, "shares %s ms with ", aorta_about(finding->shares[0].ms).text);
-        aorta_cause_display(verdict, finding->shares[0].cause, &text);
-    }
-    if (gains && is_within_spread(verdict, finding))
-        aorta_text_printf(&text, "%swithin the spread of the steps", text.length ? "; " : "");
-    return take(build, &text);
-}
-
 static void add_fix(struct build *build, struct aorta_view_block *block, struct aorta_text *text) {
     const bool wanted = text->length && block->fix_count < AORTA_VIEW_LINES;
     const char *words = take(build, text);
@@ -511,24 +480,6 @@ static void add_alternatives(struct build *build, struct aorta_view_block *block
     }
 }
 
-static void add_block(struct build *build, const struct aorta_finding *finding, bool gains) {
-    const struct aorta_verdict *verdict = build->verdict;
-    struct aorta_view_block block = {.finding = finding, .gains = gains, .key = aorta_cause_name(finding->cause)};
-    struct aorta_text name = {0};
-    block.share = fmin((gains ? aorta_finding_most_ms(finding) : cost_of(finding)) / step_of(verdict, gains), 1);
-    block.figure = figure(build, finding, gains);
-    aorta_finding_name(verdict, finding, &name);
-    block.name = take(build, &name);
-    block.mark = mark(build, finding, gains);
-    block.suffix = suffix(build, finding);
-    block.measured = first_phrase(build, finding, aorta_cause_row(finding->cause)->measured);
-    block.worst = worst_of(build, finding);
-    add_fixes(build, &block);
-    add_alternatives(build, &block);
-    add_second_fix(build, &block);
-    build->view->blocks[build->view->block_count++] = block;
-}
-
 /* A large cost of the device whose gain the replay cannot compute. The host's idle time without a gain is a symptom,
  * and so are the microseconds before each kernel that is launched late. */
 static bool has_only_cost(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
@@ -559,6 +510,70 @@ static double weight(const struct aorta_verdict *verdict, size_t index, bool *ga
     return finding->cause == AORTA_CAUSE_COMPUTE ? 0 : finding->share;
 }
 
+static bool is_large(const struct build *build, double share) {
+    return share >= (build->options.all ? LEAST : SHOWN);
+}
+
+/* Readers look for the other block. */
+static bool has_block(const struct build *build, enum aorta_cause cause) {
+    const struct aorta_verdict *verdict = build->verdict;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        const struct aorta_finding *finding = &verdict->findings[i];
+        const bool second = finding->joint_ms > 0 && finding->partner == cause;
+        bool gains;
+        if ((finding->cause == cause || second) && is_large(build, weight(verdict, i, &gains))) return true;
+    }
+    return false;
+}
+
+static void put_partner(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
+                        struct aorta_text *out) {
+    if (finding->joint_ms > 0) return; /* the name has both */
+    static const double LITTLE = 0.01; /* of the gain */
+    const double alone_ms = finding->alone_ms > LITTLE * finding->gain_ms ? finding->alone_ms : 0;
+    aorta_text_printf(out, "alone %s ms, this much only with ", aorta_about(alone_ms).text);
+    const bool of_no_kind = finding->partner < AORTA_CAUSE_COUNT && aorta_cause_has_kind(finding->partner) &&
+                            !aorta_verdict_find(verdict, finding->partner);
+    if (finding->partner == AORTA_CAUSE_COUNT || of_no_kind)
+        aorta_text_puts(out, "the other fixes");
+    else
+        aorta_cause_display(verdict, finding->partner, out);
+}
+
+static const char *mark(struct build *build, const struct aorta_finding *finding, bool gains) {
+    const struct aorta_verdict *verdict = build->verdict;
+    struct aorta_text text = {0};
+    if (gains && finding->only_after) {
+        put_partner(verdict, finding, &text);
+    } else if (gains && finding->share_count && finding->shares[0].cause != finding->cause &&
+               has_block(build, finding->shares[0].cause)) {
+        if (finding->displaced) aorta_text_printf(&text, "alone %s ms; ", aorta_about(finding->alone_ms).text);
+        aorta_text_printf(&text, "shares %s ms with ", aorta_about(finding->shares[0].ms).text);
+        aorta_cause_display(verdict, finding->shares[0].cause, &text);
+    }
+    if (gains && is_within_spread(verdict, finding))
+        aorta_text_printf(&text, "%swithin the spread of the steps", text.length ? "; " : "");
+    return take(build, &text);
+}
+
+static void add_block(struct build *build, const struct aorta_finding *finding, bool gains) {
+    const struct aorta_verdict *verdict = build->verdict;
+    struct aorta_view_block block = {.finding = finding, .gains = gains, .key = aorta_cause_name(finding->cause)};
+    struct aorta_text name = {0};
+    block.share = fmin((gains ? aorta_finding_most_ms(finding) : cost_of(finding)) / step_of(verdict, gains), 1);
+    block.figure = figure(build, finding, gains);
+    aorta_finding_name(verdict, finding, &name);
+    block.name = take(build, &name);
+    block.mark = mark(build, finding, gains);
+    block.suffix = suffix(build, finding);
+    block.measured = first_phrase(build, finding, aorta_cause_row(finding->cause)->measured);
+    block.worst = worst_of(build, finding);
+    add_fixes(build, &block);
+    add_alternatives(build, &block);
+    add_second_fix(build, &block);
+    build->view->blocks[build->view->block_count++] = block;
+}
+
 static void add_blocks(struct build *build) {
     enum { MOST = 8 };
     const struct aorta_verdict *verdict = build->verdict;
@@ -569,8 +584,7 @@ static void add_blocks(struct build *build) {
     for (size_t i = 0; i < verdict->finding_count; i++) {
         bool gains;
         const double share = weight(verdict, i, &gains);
-        const bool large = share >= SHOWN || (build->options.all && share >= LEAST);
-        if (large && build->view->block_count < most) {
+        if (is_large(build, share) && build->view->block_count < most) {
             add_block(build, &verdict->findings[i], gains);
         } else if (share >= LEAST) {
             aorta_text_puts(&names, count++ ? ", " : "");

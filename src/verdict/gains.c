@@ -111,6 +111,7 @@ void aorta_finding_shown_range(const struct aorta_finding *finding, double range
         range_ms[1] -= narrower_ms;
     }
     range_ms[1] = fmax(range_ms[1], shown_ms);
+    if (finding->only_after && !(finding->joint_ms > 0)) range_ms[0] = fmin(range_ms[0], finding->alone_ms);
 }
 
 bool aorta_finding_is_range(const struct aorta_finding *finding, double range_ms[2]) {

@@ -100,7 +100,7 @@ static void what_is_not_recorded_is_null_with_a_reason(void **state) {
     shell_run(shell, "$A trace run --json --record all -- $P normal");
     check_nulls(shell->output, "");
     shell_run(shell, "$A trace run --record kernels,launches -- $P normal");
-    shell_expect(shell, 0, "", "late kernel launches or waits");
+    shell_expect(shell, 0, "", "with nothing queued or after host waits");
     shell_run(shell, "$A trace run --record launches -- $P normal");
     shell_expect(shell, 2, "", "kernels,launches");
     shell_expect(shell, 2, "", "--record");
