@@ -311,7 +311,8 @@ static void put_steps(const struct page *page) {
     const char *sentence = page->analysis->stepped ? sentences[trace->steps_by] : NULL;
     struct aorta_text text = {0}, device = {0};
     if (trace->host_only)
-        aorta_text_puts(&device, "none in the file: operations of the host take its place, threads that of streams");
+        aorta_text_puts(&device,
+                        "no work of it is recorded: the tables show operations of the host, and threads as streams");
     put_row(page, "device", &device);
     if (sentence) aorta_text_puts(&text, sentence);
     if (page->analysis->trend_ns[0] > 0)
@@ -323,19 +324,26 @@ static void put_steps(const struct page *page) {
 
 /* The time before the first step that counts, unless it is short. */
 static void put_startup(const struct page *page) {
-    static const double much = 0.05; /* of the rank's span */
+    static const double much = 0.05, noted = 0.01; /* of the rank's span */
     const struct aorta_trace_analysis *analysis = page->analysis;
     const struct aorta_trace_rank *rank = page->rank;
     struct aorta_text text = {0};
     size_t first = 0;
     while (first < rank->window_count && !aorta_trace_window_counts(analysis, &rank->windows[first])) first++;
     if (!analysis->stepped || analysis->measured || first == rank->window_count) return;
-    const int64_t before_ns = rank->windows[first].start_ns - rank->figures.start_ns;
-    if ((double)before_ns < much * (double)rank->figures.span_ns) return;
-    aorta_text_printf(&text, "the first %.3f of %.3f ms", ms(before_ns), ms(rank->figures.span_ns));
-    if (analysis->warmup)
-        aorta_text_printf(&text, " (%s)", aorta_counted((long long)analysis->warmup, "warm-up step").text);
-    aorta_text_puts(&text, " are not in the steps below");
+    const struct aorta_trace_window *window = &rank->windows[first];
+    const int64_t before_ns = window->start_ns - rank->figures.start_ns;
+    const int64_t ahead_ns = window->profile.overlap.lead_ns - before_ns;
+    const double span_ns = (double)rank->figures.span_ns;
+    if ((double)before_ns >= much * span_ns) {
+        aorta_text_printf(&text, "the first %.3f of %.3f ms", ms(before_ns), ms(rank->figures.span_ns));
+        if (analysis->warmup)
+            aorta_text_printf(&text, " (%s)", aorta_counted((long long)analysis->warmup, "warm-up step").text);
+        aorta_text_puts(&text, " are not in the steps below");
+    } else if ((double)ahead_ns >= noted * span_ns) {
+        aorta_text_printf(&text, "the first step begins %.3f ms before the GPU's first work, where the span begins",
+                          ms(ahead_ns));
+    }
     put_row(page, "start-up", &text);
 }
 

@@ -18,6 +18,7 @@ struct finding_values {
 static const struct aorta_row finding_rows[] = {
     {"cause", AORTA_ROW_TEXT, AT(cause), .help = "its key"},
     {"collective", AORTA_ROW_TEXT, AT(collective), .help = "of causes by kind"},
+    {"remedy", AORTA_ROW_TEXT, AT(of.remedy), .help = "of compute; remedies of one cause are alternatives"},
     {"gain_ms", AORTA_ROW_NUMBER, AT(of.gain_ms), .help = "how much shorter a step is if this is fixed"},
     {"gain_low_ms", AORTA_ROW_NUMBER, AT(of.gain_range_ms[0]), .help = "lower end of the gain"},
     {"gain_high_ms", AORTA_ROW_NUMBER, AT(of.gain_range_ms[1]), .help = "upper end of the gain"},
@@ -40,6 +41,9 @@ static enum aorta_line fill_finding(const void *of, size_t index, void *values) 
     line->cause = aorta_cause_name(line->of.cause);
     if (aorta_cause_has_kind(line->of.cause)) line->collective = aorta_collective_name(line->of.collective);
     if (line->of.rank < 0) line->of.rank = INT_MIN; /* of no rank */
+    line->of.gain_ms = aorta_finding_shown_ms(&verdict->findings[index]);
+    aorta_finding_shown_range(&verdict->findings[index], line->of.gain_range_ms);
+    if (line->of.at_best_ms > 0) line->of.alone_ms = line->of.gain_ms;
     if (!knows_gain(verdict, &line->of))
         line->of.gain_ms = line->of.gain_range_ms[0] = line->of.gain_range_ms[1] = line->of.alone_ms = NAN;
     return AORTA_LINE;

@@ -1,4 +1,5 @@
 /* How a verdict looks: headline, rows, one block per cause. Verdicts are made by hand. */
+#include "base/result_table.h"
 #include "said.h"
 #include "verdict/advice.h"
 
@@ -691,11 +692,44 @@ static void large_costs_without_a_gain_stay(void **state) {
 
 static void a_device_that_is_no_gpu_is_not_called_one(void **state) {
     (void)state;
-    begin(80);
-    (void)set(add(AORTA_CAUSE_LAUNCH_LATENCY, 20, 20), AORTA_FACT_IDLE_STARTED, 17.8, NULL);
-    expect("\n      GPU idle 17.8 ms between launch and start\n");
-    verdict.on_cpu = true;
-    expect("\n      device idle 17.8 ms between launch and start\n");
+    static const struct {
+        enum aorta_cause cause;
+        enum aorta_fact_key fact;
+        const char *on_gpu, *on_cpu;
+    } rows[] = {
+        {AORTA_CAUSE_LAUNCH_LATENCY, AORTA_FACT_IDLE_STARTED, "\n      GPU idle 17.8 ms between launch and start\n",
+         "\n      device idle 17.8 ms between launch and start\n"},
+        {AORTA_CAUSE_DATA_WAIT, AORTA_FACT_IDLE_DATA, "\n      GPU idle 17.8 ms until the next batch was ready\n",
+         "\n      device idle 17.8 ms until the next batch was ready\n"},
+        {AORTA_CAUSE_HOST_SYNC, AORTA_FACT_IDLE_SYNCED, "\n      GPU idle 17.8 ms after the host waited for it\n",
+         "\n      device idle 17.8 ms after the host waited for it\n"},
+        {AORTA_CAUSE_COPY, AORTA_FACT_COPY_ALONE, " with nothing else on the GPU\n",
+         " with nothing else on the device\n"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        begin(80);
+        (void)set(add(rows[i].cause, 20, 20), rows[i].fact, 17.8, NULL);
+        expect(rows[i].on_gpu);
+        verdict.on_cpu = true;
+        expect(rows[i].on_cpu);
+    }
+}
+
+/* The gains of the blocks, also those that no replay finds. */
+static void csv_has_the_gains_that_are_shown(void **state) {
+    (void)state;
+    struct aorta_text csv = {0};
+    begin(60);
+    struct aorta_finding *narrow = add(AORTA_CAUSE_FEW_BLOCKS, 0, 0), *tf32 = add(AORTA_CAUSE_PRECISION, 12.5, 0);
+    narrow->at_best_ms = narrow->slowed_ms = 37.5;
+    tf32->remedy = "precision=tf32";
+    expect("   up to 38 ms  kernels with few threads (few_blocks)\n");
+    aorta_table_csv_header(&aorta_verdict_table, NULL, &csv);
+    aorta_table_csv_lines(&aorta_verdict_table, &verdict, NULL, &csv);
+    said_expect(csv.data, "cause,collective,remedy,gain_ms,gain_low_ms,gain_high_ms,");
+    said_expect(csv.data, "\nfew_blocks,,,37.5,37.5,37.5,");
+    said_expect(csv.data, "\nprecision,,precision=tf32,12.5,12.5,12.5,");
+    aorta_text_free(&csv);
 }
 
 static void a_second_fix_has_its_line(void **state) {
@@ -874,6 +908,7 @@ int main(void) {
         TEST(a_cost_that_no_replay_removes),
         TEST(large_costs_without_a_gain_stay),
         TEST(a_device_that_is_no_gpu_is_not_called_one),
+        TEST(csv_has_the_gains_that_are_shown),
         TEST(a_second_fix_has_its_line),
         TEST(at_most_eight_blocks),
         TEST(alternatives_are_left_out),

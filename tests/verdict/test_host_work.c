@@ -122,7 +122,7 @@ static void the_text_says_so(void **state) {
     said_make(&scene.analysis, &verdict);
     aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &scene.analysis, .verdict = &verdict}, NULL,
                             &text);
-    said_expect(text.data, "device   none in the file: operations of the host take its place");
+    said_expect(text.data, "device   no work of it is recorded: the tables show operations of the host");
     said_expect(text.data, "Verdict: no GPU in the recording: operations of the host take 76% of the step\n");
     said_near(verdict.idle_ms / verdict.step_ms_mean, 0.235, 0.01);
     assert_null(strstr(text.data, "  fix "));

@@ -173,6 +173,32 @@ static void tables_say_what_they_are_of(void **state) {
     }
 }
 
+/* The host prepares a batch for 250 ms in each step, before the GPU's first work:
+ *
+ *   step  | batch ____ | launch |  batch ____ | launch |
+ *   GPU                  | gemm |               | gemm |    the span begins with the first gemm */
+static void a_step_that_begins_before_the_first_work_is_said(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    struct aorta_text text = {0};
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < 2; i++) {
+        char name[32];
+        const double at = 1000 + 300000 * i;
+        snprintf(name, sizeof name, "ProfilerStep#%d", i);
+        sample_kineto_event(&sample, "user_annotation", name, 1, at, 299990, "");
+        sample_kineto_kernel(&sample, "gemm", 7, at + 250000, at + 250010, 49000, "");
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    print(&run, &text);
+    said_near(run.verdict.step_ms_mean, 299, 1);
+    said_expect(text.data, "start-up the first step begins 250.010 ms before the GPU's first work, where the span");
+    aorta_text_free(&text);
+    end(&run);
+}
+
 /* A kernel is compiled for 1754 ms and runs 400 times, 46 us each:
  *
  *   |normal| ______ compiles ______ |soft|soft|soft| ... 400
@@ -1200,6 +1226,7 @@ int main(void) {
         cmocka_unit_test(a_late_pause_is_no_warmup),
         cmocka_unit_test(chosen_steps_are_no_warmup),
         cmocka_unit_test(tables_say_what_they_are_of),
+        cmocka_unit_test(a_step_that_begins_before_the_first_work_is_said),
         cmocka_unit_test(a_loop_of_one_kernel_has_steps),
         cmocka_unit_test(late_starts_in_each_step_are_no_first_use),
         cmocka_unit_test(who_captures_graphs_is_not_asked_to),
