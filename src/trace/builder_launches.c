@@ -95,8 +95,7 @@ static bool ended_before(const struct trace_pending *later, const struct trace_p
            open->work.queue == later->work.queue;
 }
 
-/* Hardware queues of AMD can run two kernels side by side: more of them, or one in the first tenth, are none that can.
- */
+/* Hardware queues of AMD can run two kernels at the same time: more, or one in the first tenth, are none that can. */
 static bool is_impossible(const struct open_work *open, const struct trace_pending *later) {
     enum { MANY = 3, TIMES = 10 };
     const int64_t start_ns = open->row->work.start_ns, length_ns = open->row->work.end_ns - start_ns;
@@ -504,8 +503,7 @@ static void add_between_calls(struct aorta_trace_builder *builder, const struct 
     }
 }
 
-/* When the collective that the thread waited for from `from_ns` to `to_ns` ended; INT64_MIN: it did not wait for one.
- */
+/* When the collective that the thread waited for from `from_ns` to `to_ns` ended; INT64_MIN: it waited for none. */
 static int64_t awaited_end(const struct aorta_intervals *ran, int64_t from_ns, int64_t to_ns) {
     int64_t end_ns = INT64_MIN;
     for (size_t i = aorta_intervals_first_after(ran, from_ns); i < ran->count && ran->items[i].start_ns < to_ns; i++)

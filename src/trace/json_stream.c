@@ -3,6 +3,7 @@
 #include "base/json_value.h"
 #include "trace/source.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,7 +167,7 @@ static aorta_status refill(struct aorta_json_stream *stream) {
         stream->failed = true;
         stream->offset = stream->window_offset + (int64_t)stream->end;
         stream->truncated = aorta_source_truncated(stream->source);
-        return aorta_annotate(status, "after %lld unpacked bytes", (long long)stream->offset);
+        return status;
     }
     stream->end += got;
     if (!got) stream->ended = true;
@@ -276,9 +277,10 @@ static aorta_status pass(struct aorta_json_stream *stream, bool keep, size_t *le
             scanned = 0;
         }
         if (stream->ended) {
-            long long began = (long long)stream->offset;
+            char rest[64];
+            snprintf(rest, sizeof rest, "the rest of the value from byte %lld", (long long)stream->offset);
             stream->at = stream->end;
-            return aorta_annotate(broken(stream, "the rest of a value"), "the value that begins at byte %lld", began);
+            return broken(stream, rest);
         }
         AORTA_TRY(refill(stream));
     }

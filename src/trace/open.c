@@ -287,6 +287,7 @@ static const struct unread {
     {NULL, 0, 23, "version https://git-lfs", "a pointer of Git LFS, not the file", "fetch it: git lfs pull"},
     {".nsys-rep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
     {".qdrep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
+    {".qdstrm", 0, 0, "", "a raw report of Nsight Systems", "import it: QdstrmImporter -i FILE; then nsys export"},
     {".ncu-rep", 0, 0, "", "a report of Nsight Compute (it has no timeline)",
      "record with `aorta trace run -- COMMAND`"},
     {NULL, 0, 4, "PK\3\4", "a zip archive", "unpack it"},

@@ -172,6 +172,7 @@ static void what_is_not_read_is_named(void **state) {
     } files[] = {
         {"run.nsys-rep", "NVDA", 4,
          "is a report of Nsight Systems, which is not read; export it: nsys export --type sqlite"},
+        {"run.qdstrm", "\0\377", 2, "is a raw report of Nsight Systems, which is not read; import it: QdstrmImporter"},
         {"a.sqlite", "version https://git-lfs.github.com/spec/v1\n", 43,
          "is a pointer of Git LFS, not the file, which is not read; fetch it: git lfs pull"},
         {"a.json", "PK\3\4 …", 8, "is a zip archive, which is not read; unpack it"},

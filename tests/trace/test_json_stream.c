@@ -92,7 +92,8 @@ static void breaks_are_placed(void **state) {
         {"{\"events\":[1}", "malformed at byte 12: ',' or ']' is expected"},
         {"{\"a\":1} x", "malformed at byte 8: the end of the file is expected"},
         {"{\"a\":\1}", "a value is expected, not byte 0x01"},
-        {"{\"meta\":{\"x\":[1}", "the value that begins at byte 8: test.json is cut off: it ends at byte 16"},
+        {"{\"meta\":{\"x\":[1}",
+         "test.json is cut off: it ends at byte 16 where the rest of the value from byte 8 should follow"},
         {"", "cut off: it ends at byte 0"},
     };
     struct aorta_text out = {0};
