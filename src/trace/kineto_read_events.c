@@ -290,15 +290,16 @@ static bool is_of_program(struct aorta_json_value name) {
            !memmem(name.text, name.length, installed, sizeof installed - 1);
 }
 
-/* The times of all functions matter, and the names of the program's own. */
+/* The times of all functions matter, and the names of the program's own and of those that may be a stall. */
 static void add_function(struct trace_kineto *kineto, const struct kineto_event *event) {
+    static const int64_t LONG_NS = 400000;
+    const struct aorta_json_value name = event->field[FIELD_NAME];
     struct aorta_trace_annotation frame = {event->start_ns, event->end_ns, AORTA_TRACE_NONE, get_thread(kineto, event)};
-    aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_FUNCTION);
     const bool modules = kineto->options && kineto->options->functions;
-    if (!is_of_program(event->field[FIELD_NAME]) && !(modules && begins(event->field[FIELD_NAME], "\"nn.Module: ")))
-        return;
-    frame.name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]);
-    aorta_trace_builder_function(kineto->builder, &frame);
+    const bool own = is_of_program(name) || (modules && begins(name, "\"nn.Module: "));
+    if (own || event->end_ns - event->start_ns >= LONG_NS) frame.name = aorta_trace_kineto_text(kineto, name);
+    aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_FUNCTION);
+    if (own) aorta_trace_builder_function(kineto->builder, &frame);
 }
 
 /* Our own files mark operations on GPUs as ranges, "linear_forward (encoder.layers.0.linear1)". */

@@ -29,8 +29,7 @@ typedef aorta_status aorta_trace_json_reader(struct aorta_json_stream *stream,
 #include "trace/formats.def"
 extern const struct aorta_trace_reader aorta_trace_reader_sqlite; /* of all rows SQLITE */
 
-/* Whether the file broke and what stands before the break is used (options->recover); *status is freed and NULL then.
- */
+/* Whether the file broke and what is before the break is used (options->recover); *status is freed and NULL then. */
 bool aorta_trace_recovers(const struct aorta_trace_options *options, aorta_status *status);
 
 /* Whether a file yields to other files by its name; and whether it has any of the rows' suffixes, packed or not. */

@@ -195,7 +195,7 @@ enum aorta_trace_frame_kind {
 };
 struct aorta_trace_frame {
     int64_t start_ns, end_ns;
-    uint32_t name;   /* text; NONE: of functions, which have none here */
+    uint32_t name;   /* text; NONE: of short functions */
     uint16_t thread; /* row of threads[] */
     uint8_t kind;    /* enum aorta_trace_frame_kind */
 };

@@ -146,8 +146,7 @@ static void add_host_collectives(const struct gains *gains, struct aorta_finding
     (void)aorta_facts_set(&finding->facts, AORTA_FACT_HOST_EXPOSED, exposed_ms);
 }
 
-/* What the pause that ends at the origin's point follows: a call of the thread, or a copy to the host; NULL: not known.
- */
+/* What the pause that ends at the origin's point follows: a call of its thread, a copy to the host; NULL: unknown. */
 static const char *name_before(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_trace_work *copy = aorta_trace_graph_work(gains->built, origin->from);
     if (copy) return aorta_trace_text(aorta_trace_graph_trace(gains->built, origin->from), copy->name);
@@ -204,21 +203,31 @@ static const char *operation_within(const struct pause *pause, const char **arou
     return NULL;
 }
 
-/* What calls of the host that neither launch nor wait for the device did in the pause. */
+/* What calls of the host that neither launch nor wait for the device did in the pause, and Python. */
 struct calls_within {
-    const char *name; /* whose calls fill the pause; NULL: none */
-    bool starts;      /* a process of the program was started, or waited for */
-    bool computes;    /* the system's calls are recorded, and all calls take next to nothing */
+    const char *name;     /* whose calls fill the pause; NULL: none */
+    const char *function; /* of Python, the innermost that fills it; NULL: none is recorded */
+    bool inside;          /* it ends within the pause */
+    bool starts;          /* a process of the program was started, or waited for */
+    bool computes;        /* the system's calls are recorded, and all calls take next to nothing */
 };
 
 static struct calls_within calls_within(const struct pause *pause, struct aorta_arena *memory) {
     static const char *const starters[] = {"posix_spawn", "fork", "vfork", "wait4", "waitpid"};
     const struct aorta_trace *trace = pause->trace;
     struct calls_within within = {0};
+    int64_t innermost_ns = INT64_MIN;
     int64_t *of_name = aorta_arena_alloc(memory, (aorta_trace_text_count(trace) + 1) * sizeof *of_name), all_ns = 0;
     for (size_t i = 0; of_name && i < trace->frame_count; i++) {
         const struct aorta_trace_frame *frame = &trace->frames[i];
-        if (frame->thread != pause->call->thread || frame->kind < AORTA_FRAME_CALL) continue;
+        if (frame->thread != pause->call->thread || frame->name == AORTA_TRACE_NONE) continue;
+        if (frame->kind == AORTA_FRAME_FUNCTION && frame->start_ns >= innermost_ns &&
+            fills(pause, frame->thread, frame->start_ns, frame->end_ns)) {
+            innermost_ns = frame->start_ns;
+            within.function = aorta_trace_text(trace, frame->name);
+            within.inside = frame->end_ns <= pause->call->start_ns;
+        }
+        if (frame->kind < AORTA_FRAME_CALL) continue;
         const int64_t ns = ran_ns(pause, frame->start_ns, frame->end_ns);
         const char *name = aorta_trace_text(trace, frame->name);
         within.computes |= frame->kind == AORTA_FRAME_SYSTEM;
@@ -360,10 +369,12 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
         calls = calls_within(&pause, gains->verdict->arena);
     }
     fact->place.after = aorta_facts_text(&finding->facts, name_before(gains, origin));
-    fact->place.host = aorta_facts_text(&finding->facts, operation    ? operation
-                                                         : calls.name ? calls.name
-                                                         : range      ? range
-                                                                      : around);
+    fact->place.host = aorta_facts_text(&finding->facts, operation      ? operation
+                                                         : calls.name   ? calls.name
+                                                         : calls.inside ? calls.function
+                                                         : range        ? range
+                                                         : around       ? around
+                                                                        : calls.function);
     if (compiles(&pause, range, &calls))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPILED);
     else if (calls.name && strstr(calls.name, "GraphInstantiate"))
@@ -374,7 +385,7 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPUTES);
     else if (around && strstr(around, "convolution"))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_PLANS);
-    else if (!calls.name && aorta_trace_changes_memory(where) && strcasestr(where, "alloc") &&
+    else if (!calls.name && !calls.inside && aorta_trace_changes_memory(where) && strcasestr(where, "alloc") &&
              !(gains->verdict->program & (AORTA_PROGRAM_NATIVE | AORTA_PROGRAM_DIRECTIVES)))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
     if (marked) return;

@@ -184,12 +184,48 @@ static void what_surrounds_a_stall_gives_its_fix(void **state) {
     }
 }
 
+/* Stacks of Python say what the host does in a stall of 30 ms, and keep the allocator out of it:
+ *
+ *   Python  [ train.py(7): step                                              ]
+ *                          [   <built-in function collect>   ]
+ *   host    |launch| … |launch|_________ 30 ms ______________|cudaMalloc|launch| …   */
+static void functions_within_a_stall_are_named(void **state) {
+    (void)state;
+    static const struct {
+        double after_us; /* the inner function ends this long after the stall began; 0: there is none */
+        const char *host;
+        bool memory;
+    } rows[] = {{29000, "<built-in function collect>", false},
+                {10000, "train.py(7): step", true}, /* too short for this stall */
+                {0, "train.py(7): step", true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct sample_kineto sample;
+        struct run run = {0};
+        sample_kineto_begin(&sample, 0, 1);
+        sample_kineto_event(&sample, "python_function", "train.py(7): step", 1, 900, 32000, "");
+        if (rows[i].after_us > 0)
+            sample_kineto_event(&sample, "python_function", "<built-in function collect>", 1, 1200, rows[i].after_us,
+                                "");
+        for (int j = 0; j < 20; j++) {
+            const double at_us = 1000 + 20 * j + (j >= 10 ? 30000 : 0);
+            if (j == 10) sample_kineto_event(&sample, "cuda_runtime", "cudaMalloc", 1, at_us - 10, 8, "");
+            sample_kineto_kernel(&sample, "at::native::add", 7, at_us, at_us + 5, 15, "");
+        }
+        sample_kineto_open(&sample, &run.list);
+        const struct aorta_finding *stall = analyze(&run);
+        assert_string_equal(said_fact(stall, AORTA_FACT_PAUSE)->place.host, rows[i].host);
+        assert_int_equal(said_has(stall, AORTA_FACT_PAUSE_MEMORY), rows[i].memory);
+        end(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_of_the_system_say_what_a_stall_is),
         cmocka_unit_test(ranges_within_a_stall_are_named),
         cmocka_unit_test(stalls_are_counted),
         cmocka_unit_test(what_surrounds_a_stall_gives_its_fix),
+        cmocka_unit_test(functions_within_a_stall_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
