@@ -276,7 +276,7 @@ static bool put_placeholder(const void *user, const char *inside, size_t length,
     if (mark == '.') return put_place(phrase, fact, rest);
     if (mark == '*')
         put_counted(phrase, fact, rest);
-    else if (aorta_fact_rows[named].words)
+    else if (aorta_fact_rows[named].unit == AORTA_UNIT_FLAG && aorta_fact_rows[named].words)
         aorta_text_puts(phrase->out, aorta_fact_rows[named].words);
     else
         put_value(fact->value, aorta_fact_rows[named].unit, mark != '#', phrase->out);

@@ -192,10 +192,10 @@ enum { LABEL = 14, KEY = 20 };
 static const struct {
     unsigned program;
     const char *name;
-} programs[] = {
-    {AORTA_PROGRAM_TORCH, "PyTorch"},      {AORTA_PROGRAM_SERVING, "vLLM, SGLang"}, {AORTA_PROGRAM_XLA, "JAX"},
-    {AORTA_PROGRAM_CUPY, "CuPy"},          {AORTA_PROGRAM_TRITON, "Triton"},        {AORTA_PROGRAM_NATIVE, "C, MPI"},
-    {AORTA_PROGRAM_DIRECTIVES, "OpenACC"}, {AORTA_PROGRAM_OURS, "aorta train"}};
+} programs[] = {{AORTA_PROGRAM_TORCH, "PyTorch"},      {AORTA_PROGRAM_SERVING, "vLLM, SGLang"},
+                {AORTA_PROGRAM_NATIVE, "C, MPI"},      {AORTA_PROGRAM_XLA, "JAX"},
+                {AORTA_PROGRAM_CUPY, "CuPy"},          {AORTA_PROGRAM_TRITON, "Triton"},
+                {AORTA_PROGRAM_DIRECTIVES, "OpenACC"}, {AORTA_PROGRAM_OURS, "aorta train"}};
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
 /* `bullet`: "- ", or "" before text that stands alone. */
@@ -220,10 +220,14 @@ static void put_row(const struct aorta_advice_row *row, struct aorta_text *out) 
 static void put_condition(const struct aorta_advice_row *row, struct aorta_text *out) {
     if (row->collective) aorta_text_puts(out, aorta_collective_name((enum aorta_collective)(row->collective - 1)));
     if (row->remedy) aorta_text_printf(out, "remedy %s", row->remedy);
-    for (int i = 0; i < 2; i++)
-        if (row->when[i] && aorta_fact_rows[row->when[i]].unit == AORTA_UNIT_FLAG)
-            aorta_text_printf(out, "%s%s%s", out->length ? (i ? " and " : ", ") : "", i ? "" : "if ",
-                              aorta_fact_rows[row->when[i]].help);
+    const char *joined = out->length ? ", if " : "if ";
+    for (int i = 0; i < 2; i++) {
+        const struct aorta_fact_row *fact = &aorta_fact_rows[row->when[i]];
+        const char *words = fact->unit == AORTA_UNIT_FLAG ? fact->help : fact->words;
+        if (!row->when[i] || !words) continue;
+        aorta_text_printf(out, "%s%s", joined, words);
+        joined = " and ";
+    }
     if (out->length) aorta_text_puts(out, ": ");
 }
 
@@ -308,7 +312,7 @@ void aorta_cause_help(enum aorta_cause cause, struct aorta_text *out) {
     put("measured", "", row->how, out);
     put("gain", "", row->gain, out);
     put("not when", "", row->unless, out);
-    aorta_text_puts(out, "\nFixes:\n");
+    aorta_text_puts(out, "\nFixes, each with the first kind of program that it fits:\n");
     put_fixes(cause, out);
 }
 

@@ -68,7 +68,7 @@ void aorta_facts_remove(struct aorta_facts *facts, enum aorta_fact_key key);
 
 /* A row of facts.def. */
 struct aorta_fact_row {
-    const char *key, *help, *words; /* "idle_unqueued"; words of a flag, NULL: none */
+    const char *key, *help, *words; /* "idle_unqueued"; words of a flag, or of a figure that is a condition of advice */
     enum aorta_unit unit;
 };
 extern const struct aorta_fact_row aorta_fact_rows[AORTA_FACT_COUNT];

@@ -46,6 +46,9 @@ static const struct {
     {"help copy | grep -c pin_memory=true", 0, "1\n"},               /* each fix once */
     {"help host_launch | grep -c '^                - '", 0, "13\n"}, /* one line begins at each label */
     {"help host_launch", 0, "- if the program infers (no backward pass or optimizer) and most attention has one\n"},
+    {"help few_blocks", 0, "  C, MPI        - if streams take turns"},
+    {"help few_blocks", 0, "- if blocks have fewer threads than a warp: launch blocks of 128"},
+    {"help copy", 0, "- if copies take far longer than kernels and the largest copies are of pageable"},
     {"help host_launch", 0, "- if parameters are sharded, as FSDP does: launch less:"},
     {"help straggler", 0, "the device of the late\n"},
     {"help straggler", 0, "straggler (straggler)\n"},
