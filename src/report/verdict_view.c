@@ -488,7 +488,7 @@ static bool has_only_cost(const struct aorta_verdict *verdict, const struct aort
                                               AORTA_CAUSE_SERIALIZED_STREAMS, AORTA_CAUSE_LAUNCH_LATENCY,
                                               AORTA_CAUSE_COPY};
     const struct aorta_fact *gap = aorta_facts_find(&finding->facts, AORTA_FACT_GAP);
-    if (finding->share < MUCH || finding->alone_ms >= LEAST * aorta_verdict_gained_ms(verdict)) return false;
+    if (finding->share < MUCH || finding->alone_ms >= SHOWN * aorta_verdict_gained_ms(verdict)) return false;
     if (finding->cause == AORTA_CAUSE_LAUNCH_LATENCY &&
         (!gap || gap->value < LONG_MS || is_gained(verdict, finding, gap)))
         return false;
@@ -502,7 +502,9 @@ static double weight(const struct aorta_verdict *verdict, size_t index, bool *ga
     const struct aorta_finding *finding = &verdict->findings[index];
     *gains = verdict->replay.known && aorta_finding_gains(finding);
     if (is_alternative(verdict, index)) return 0;
-    if (*gains) return aorta_finding_shown_ms(finding) / step_of(verdict, true);
+    const double gained = *gains ? aorta_finding_shown_ms(finding) / step_of(verdict, true) : 0;
+    if (*gains && (gained >= SHOWN || !has_only_cost(verdict, finding))) return gained;
+    *gains = false;
     if (aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_UNKNOWN)) return cost_of(finding) / step_of(verdict, false);
     const bool no_fix =
         aorta_facts_has(&finding->facts, AORTA_FACT_OWN_WORK) || aorta_facts_has(&finding->facts, AORTA_FACT_HOST_STEP);

@@ -331,7 +331,7 @@ static void add_gain(struct gains *gains, enum aorta_removal removal, enum aorta
     if (cause == AORTA_CAUSE_EXPOSED_COLLECTIVE) finding = of_its_kind(gains, finding);
     const double gain_ms = gains->found.beyond_ns[removal] / 1e6 * (1 - lost_again(gains, cause));
     const bool matters = gain_ms >= MATTERS * aorta_gains_step_ms(gains) && gain_ms > 0;
-    if (!finding && (!matters || cause == AORTA_CAUSE_SLOW_COLLECTIVE)) return; /* of no kind in particular */
+    if (!finding && (!matters || aorta_cause_has_kind(cause))) return; /* of no kind in particular */
     if (!finding) finding = aorta_gains_new_finding(gains->verdict, cause);
     if (finding->gain_ms > gain_ms) return; /* it has the gain of exposed collectives (of_its_kind) */
     set_gain(gains, finding, gain_ms, alone_of(gains, removal, cause), true);

@@ -684,6 +684,10 @@ static void large_costs_without_a_gain_stay(void **state) {
         if ((strstr(text, "), cost\n") != NULL) != rows[i].shown) fail_msg("row %zu:\n%s", i, text);
         expect_headline("host stall: 100 -> 80 ms per step if fixed (-20%)");
     }
+    begin(80); /* a gain without a block does not hide a cost of half the step */
+    (void)add(AORTA_CAUSE_HOST_PAUSE, 20, 20);
+    (void)add(AORTA_CAUSE_EXPOSED_COLLECTIVE, 1.5, 48);
+    expect("48%       48.0 ms  exposed all_gather (exposed_collective), cost\n");
     begin(80); /* the stall is in the launch */
     (void)set(add(AORTA_CAUSE_HOST_PAUSE, 20, 20), AORTA_FACT_PAUSE, 17.8, "softmax");
     (void)set(add(AORTA_CAUSE_LAUNCH_LATENCY, 0, 18), AORTA_FACT_GAP, 17.9, "softmax");
