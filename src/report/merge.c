@@ -164,16 +164,24 @@ static aorta_status two_of_one_rank(const struct merging *m, size_t second) {
                        m->ranks[first].trace->path, m->ranks[second].trace->path, m->ranks[second].rank);
 }
 
+/* As of a process that only starts the ranks. */
+static bool is_empty(const struct aorta_trace *trace) {
+    return !trace->work_count && !trace->call_count && !trace->operation_count &&
+           !trace->warnings[AORTA_REASON_TRUNCATED].count;
+}
+
 /* Ranks that are not known get the lowest numbers free. */
 static aorta_status number_ranks(struct merging *m) {
     const int *ranks = aorta_trace_ranks_known(m->list, &m->memory);
     AORTA_TRY(aorta_arena_check(&m->memory, "the ranks"));
-    for (size_t i = 0; i < m->count; i++) {
+    m->count = 0;
+    for (size_t i = 0; i < m->list->count; i++) {
         bool several;
         const struct aorta_trace *trace = m->list->items[i];
-        const bool known = ranks[i] >= 0 && taken(m, i, ranks[i]);
-        m->ranks[i] = (struct aorta_align_rank){ranks[i], trace, main_device(trace, &several)};
-        if (known) return two_of_one_rank(m, i);
+        const bool known = ranks[i] >= 0 && taken(m, m->count, ranks[i]);
+        if (is_empty(trace) && (m->count || i + 1 < m->list->count)) continue;
+        m->ranks[m->count++] = (struct aorta_align_rank){ranks[i], trace, main_device(trace, &several)};
+        if (known) return two_of_one_rank(m, m->count - 1);
     }
     int next = 0;
     for (size_t i = 0; i < m->count; i++) {
