@@ -320,7 +320,7 @@ void aorta_verdict_words(struct aorta_text *out) {
     static const char *const words[][2] = {
         {"gain alone", "how much shorter a step is if only this cause is fixed"},
         {"10 to 14 ms", "the gain is in this range"},
-        {"at best", "an upper bound: nothing recorded says how much of it a fix reaches"},
+        {"up to 9 ms", "an upper bound (at best): nothing recorded says how much of it a fix reaches"},
         {"shares", "both fixes save this time, which can be saved once"},
         {"alone 2 ms", "the gain of this fix alone, where the figure is a gain beyond or with other fixes"},
         {"only with", "so much is gained only with the other fix, too"},

@@ -707,6 +707,8 @@ static void a_device_that_is_no_gpu_is_not_called_one(void **state) {
          "\n      device idle 17.8 ms until the next batch was ready\n"},
         {AORTA_CAUSE_HOST_SYNC, AORTA_FACT_IDLE_SYNCED, "\n      GPU idle 17.8 ms after the host waited for it\n",
          "\n      device idle 17.8 ms after the host waited for it\n"},
+        {AORTA_CAUSE_HOST_LAUNCH, AORTA_FACT_STARTED_TOO, "\n      GPU idle 17.8 ms between launch and start; launches",
+         "\n      device idle 17.8 ms between launch and start; launches that run ahead would hide it\n"},
         {AORTA_CAUSE_COPY, AORTA_FACT_COPY_ALONE, " with nothing else on the GPU\n",
          " with nothing else on the device\n"},
     };
