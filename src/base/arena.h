@@ -27,6 +27,16 @@ void *aorta_arena_grow(struct aorta_arena *arena, void *items, size_t count, siz
 /* Appends a copy of the item to such an array, whose address is `array`: where it is; NULL when exhausted. */
 void *aorta_arena_append(struct aorta_arena *arena, void *array, size_t *capacity, size_t *count, const void *item,
                          size_t bytes);
+
+/* Words of a command, in an arena. */
+struct aorta_words {
+    struct aorta_arena *arena;
+    char **items; /* NULL ends them */
+    size_t count, capacity;
+};
+void aorta_words_add(struct aorta_words *words, const char *word);           /* which lives as long */
+void aorta_words_add_all(struct aorta_words *words, const char *const *all); /* NULL ends them */
+
 void aorta_arena_free(struct aorta_arena *arena); /* the arena is empty then, and has not failed */
 /* Frees the memory of a part of the phase, and passes its failure on to the whole. */
 void aorta_arena_end(struct aorta_arena *part, struct aorta_arena *whole);

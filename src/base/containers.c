@@ -94,6 +94,19 @@ void *aorta_arena_append(struct aorta_arena *arena, void *array, size_t *capacit
     return memcpy((char *)items + (*count)++ * bytes, item, bytes);
 }
 
+void aorta_words_add(struct aorta_words *words, const char *word) {
+    const size_t used = words->items ? words->count + 1 : 0; /* with the NULL behind the last one */
+    char **items = aorta_arena_grow(words->arena, words->items, used, &words->capacity, sizeof *items);
+    if (!items) return;
+    words->items = items;
+    words->items[words->count++] = (char *)word;
+    words->items[words->count] = NULL;
+}
+
+void aorta_words_add_all(struct aorta_words *words, const char *const *all) {
+    for (; *all; all++) aorta_words_add(words, *all);
+}
+
 void aorta_arena_free(struct aorta_arena *arena) {
     while (arena->blocks) {
         struct aorta_arena_block *next = arena->blocks->next;

@@ -125,28 +125,28 @@ aorta_status aorta_cli_csv_prepare(const char *folder) {
 /* Under torchrun on a machine without GPUs: collectives on host memory need MPI, which torchrun does not start. Rank 0
  * becomes `aorta launch` with the same command, and the other processes end well. */
 
-static aorta_status become_launch(int ranks, int argc, char **argv) {
+static aorta_status become_launch(int ranks, char **argv) {
     char self[PATH_MAX], number[16];
-    char launch[] = "launch", n[] = "-n", dashes[] = "--";
+    struct aorta_arena memory = {0};
+    struct aorta_words command = {.arena = &memory};
     AORTA_TRY(aorta_cli_self(self));
-    char **command = calloc((size_t)argc + 6, sizeof *command);
-    if (!command) return AORTA_ERROR(AORTA_MEMORY, "no memory for a command");
     snprintf(number, sizeof number, "%d", ranks);
-    char *const first[] = {self, launch, n, number, dashes, self};
-    memcpy(command, first, sizeof first);
-    memcpy(command + 6, argv + 1, (size_t)argc * sizeof *command); /* with the NULL at the end */
-    fprintf(
-        stderr,
-        "note: torchrun starts no MPI, which collectives on the CPU device need: its rank 0 starts the %d ranks again "
-        "through aorta launch, the other ranks end\n",
-        ranks);
-    execv(self, command);
-    aorta_status status = AORTA_ERROR(AORTA_IO, "%s: %s", self, strerror(errno));
-    free(command);
+    aorta_words_add_all(&command, (const char *const[]){self, "launch", "-n", number, "--", self, NULL});
+    aorta_words_add_all(&command, (const char *const *)argv + 1);
+    aorta_status status = aorta_arena_check(&memory, "a command");
+    if (!status) {
+        fprintf(stderr,
+                "note: torchrun starts no MPI, which collectives on the CPU device need: its rank 0 starts the %d "
+                "ranks again through aorta launch, the other ranks end\n",
+                ranks);
+        execv(self, command.items);
+        status = AORTA_ERROR(AORTA_IO, "%s: %s", self, strerror(errno));
+    }
+    aorta_arena_free(&memory);
     return status;
 }
 
-static aorta_status under_torchrun(int argc, char **argv, bool *done) {
+static aorta_status under_torchrun(char **argv, bool *done) {
     struct aorta_ranks ranks;
     enum aorta_device_kind kind;
     int count;
@@ -158,7 +158,7 @@ static aorta_status under_torchrun(int argc, char **argv, bool *done) {
     AORTA_TRY(aorta_device_best_kind(&kind, &count));
     if (kind != AORTA_DEVICE_CPU) return NULL;
     *done = true;
-    return ranks.rank == 0 ? become_launch(ranks.world_size, argc, argv) : NULL;
+    return ranks.rank == 0 ? become_launch(ranks.world_size, argv) : NULL;
 }
 
 static const struct aorta_command commands[] = {
@@ -274,7 +274,7 @@ int aorta_cli_run(int argc, char **argv) {
         return aorta_code_exit(AORTA_USAGE);
     }
     bool done;
-    aorta_status status = under_torchrun(argc, argv, &done);
+    aorta_status status = under_torchrun(argv, &done);
     if (!status && !done) status = dispatch(argc, argv);
     status = aorta_status_join(status, aorta_cli_finish_output());
     if (!status) return 0;

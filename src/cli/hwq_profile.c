@@ -223,18 +223,14 @@ static aorta_status show(const struct arguments *arguments, const struct aorta_t
 
 /* ---- the child process ---- */
 
-/* `aorta hwq run WORKLOAD … --device D`. The caller frees the array. */
-static char **make_command(const struct arguments *arguments, const char *program) {
-    const char *first[] = {program, "hwq", "run"},
-               *last[] = {"--device", arguments->device, arguments->quiet ? "--quiet" : NULL, NULL};
-    size_t count = 0;
-    while (arguments->workload[count]) count++;
-    const char **command = calloc(count + 7, sizeof *command);
-    if (!command) return NULL;
-    memcpy(command, first, sizeof first);
-    memcpy(command + 3, arguments->workload, count * sizeof *command);
-    memcpy(command + 3 + count, last, sizeof last);
-    return (char **)command;
+/* `aorta hwq run WORKLOAD … --device D` */
+static char **make_command(const struct arguments *arguments, const char *program, struct aorta_arena *memory) {
+    struct aorta_words command = {.arena = memory};
+    aorta_words_add_all(&command, (const char *const[]){program, "hwq", "run", NULL});
+    aorta_words_add_all(&command, (const char *const *)arguments->workload);
+    aorta_words_add_all(
+        &command, (const char *const[]){"--device", arguments->device, arguments->quiet ? "--quiet" : NULL, NULL});
+    return command.items;
 }
 
 /* Without a GPU, "auto" would choose the CPU device, whose recording has no queues: fail before the run. */
@@ -290,15 +286,16 @@ static aorta_status record(const struct arguments *arguments, const char *direct
 static aorta_status run_in(const struct arguments *arguments, const char *directory) {
     char program[PATH_MAX];
     AORTA_TRY(aorta_cli_self(program));
-    char **command = make_command(arguments, program);
+    struct aorta_arena memory = {0};
+    char **command = make_command(arguments, program, &memory);
     struct aorta_trace_run_outcome outcome = {0};
-    aorta_status status = command ? record(arguments, directory, command, &outcome)
-                                  : AORTA_ERROR(AORTA_MEMORY, "no memory for a command");
+    aorta_status status = aorta_arena_check(&memory, "a command");
+    if (!status) status = record(arguments, directory, command, &outcome);
     if (!status && !arguments->dry_run) status = show(arguments, &outcome.traces);
     if (!status && arguments->output && !arguments->json && !arguments->quiet && !arguments->dry_run)
         printf("Recording: %s\n", directory);
     aorta_trace_run_outcome_free(&outcome);
-    free(command);
+    aorta_arena_free(&memory);
     return status;
 }
 

@@ -204,9 +204,8 @@ aorta_status aorta_trace_run_cuda_windows(const struct aorta_trace_run_arguments
 /* ---- `aorta trace run` with ROCm: rocprofv3 around the program, its files read when it ends ---- */
 
 /* Documented options, the same since ROCm 6.2 (rocprofv3 --help). */
-static const char *const traces[] = {"--kernel-trace", "--memory-copy-trace", "--rccl-trace", "--hip-runtime-trace",
-                                     "--marker-trace"};
-enum { TRACE_COUNT = sizeof traces / sizeof traces[0] };
+static const char *const traces[] = {"--kernel-trace",      "--memory-copy-trace", "--rccl-trace",
+                                     "--hip-runtime-trace", "--marker-trace",      NULL};
 
 static aorta_status find_tool(char path[PATH_MAX]) {
     static const char usual[] = "/opt/rocm/bin/rocprofv3";
@@ -251,21 +250,16 @@ static aorta_status rocm_check_options(const struct aorta_trace_run_arguments *a
                        unfit);
 }
 
-/* `rocprofv3 WHAT… --output-format F -d DIR -- COMMAND…`; the caller frees the array. */
-static char **make_command(const struct aorta_trace_run_arguments *arguments, const char *tool, const char *directory) {
-    size_t length = 0, at = 0;
-    while (arguments->command[length]) length++;
-    const char **command = calloc(length + TRACE_COUNT + 8, sizeof *command);
-    if (!command) return NULL;
-    command[at++] = tool;
-    for (size_t i = 0; i < TRACE_COUNT; i++) command[at++] = traces[i];
-    command[at++] = "--output-format";
-    command[at++] = format_name(arguments, tool);
-    command[at++] = "-d";
-    command[at++] = directory;
-    command[at++] = "--";
-    memcpy(command + at, arguments->command, length * sizeof *command);
-    return (char **)command;
+/* `rocprofv3 WHAT… --output-format F -d DIR -- COMMAND…` */
+static char **make_command(const struct aorta_trace_run_arguments *arguments, const char *tool, const char *directory,
+                           struct aorta_arena *memory) {
+    struct aorta_words command = {.arena = memory};
+    aorta_words_add(&command, tool);
+    aorta_words_add_all(&command, traces);
+    aorta_words_add_all(
+        &command, (const char *const[]){"--output-format", format_name(arguments, tool), "-d", directory, "--", NULL});
+    aorta_words_add_all(&command, (const char *const *)arguments->command);
+    return command.items;
 }
 
 /* ---- what it wrote ---- */
@@ -308,21 +302,21 @@ aorta_status aorta_trace_run_rocm(const struct aorta_trace_run_arguments *argume
     *ran = false;
     AORTA_TRY(rocm_check_options(arguments));
     AORTA_TRY(find_tool(tool));
-    char **command = make_command(arguments, tool, directory);
-    if (!command) return AORTA_ERROR(AORTA_MEMORY, "no memory for the command line");
-    aorta_status status = NULL;
-    if (arguments->dry_run) {
+    struct aorta_arena memory = {0};
+    char **command = make_command(arguments, tool, directory, &memory);
+    aorta_status status = aorta_arena_check(&memory, "the command line");
+    if (!status && arguments->dry_run) {
         struct aorta_text text = {0};
         aorta_trace_run_quote(&text, command);
         if (text.data) puts(text.data);
         aorta_text_free(&text);
-    } else {
+    } else if (!status) {
         const struct aorta_trace_run_options run = {.command = command,
                                                     .output_to_error = arguments->json,
                                                     .machine = *outcome->machine ? outcome->machine : NULL};
         status = aorta_trace_run_program(&run, &outcome->result);
         *ran = status == NULL;
     }
-    free(command);
+    aorta_arena_free(&memory);
     return status || !*ran ? status : read_files(directory, options, outcome);
 }

@@ -252,24 +252,15 @@ static void set_environment(const struct job *job, int rank) {
 }
 
 /* The arguments of a child: `[mpirun -n N] self launch --rank-exec -- COMMAND…`. */
-static char **child_arguments(struct job *job, char number[16]) {
-    static char n[] = "-n", launch[] = "launch", rank_exec[] = "--rank-exec", dashes[] = "--";
-    size_t length = 0, at = 0;
-    while (job->options->command[length]) length++;
-    char **arguments = calloc(length + 8, sizeof *arguments);
-    if (!arguments) return NULL;
-    snprintf(number, 16, "%d", job->options->ranks);
+static char **child_arguments(const struct job *job, struct aorta_arena *memory) {
+    struct aorta_words words = {.arena = memory};
     if (job->mpirun[0]) {
-        arguments[at++] = job->mpirun;
-        arguments[at++] = n;
-        arguments[at++] = number;
+        aorta_words_add_all(&words, (const char *const[]){job->mpirun, "-n", NULL});
+        aorta_words_add(&words, aorta_arena_printf(memory, "%d", job->options->ranks));
     }
-    arguments[at++] = (char *)job->options->self;
-    arguments[at++] = launch;
-    arguments[at++] = rank_exec;
-    arguments[at++] = dashes;
-    memcpy(arguments + at, job->options->command, length * sizeof *arguments);
-    return arguments;
+    aorta_words_add_all(&words, (const char *const[]){job->options->self, "launch", "--rank-exec", "--", NULL});
+    aorta_words_add_all(&words, (const char *const *)job->options->command);
+    return words.items;
 }
 
 static _Noreturn void become_child(struct job *job, int rank, char **arguments) {
@@ -285,10 +276,9 @@ static _Noreturn void become_child(struct job *job, int rank, char **arguments) 
 }
 
 static aorta_status start_children(struct job *job) {
-    char number[16];
-    char **arguments = child_arguments(job, number);
-    if (!arguments) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the arguments of the ranks");
-    aorta_status status = NULL;
+    struct aorta_arena memory = {0};
+    char **arguments = child_arguments(job, &memory);
+    aorta_status status = aorta_arena_check(&memory, "the arguments of the ranks");
     for (int i = 0; i < job->child_count && !status; i++) {
         pid_t pid = fork();
         if (pid == 0) become_child(job, i, arguments);
@@ -297,7 +287,7 @@ static aorta_status start_children(struct job *job) {
         else
             job->children[i] = pid;
     }
-    free(arguments);
+    aorta_arena_free(&memory);
     return status;
 }
 

@@ -6,70 +6,53 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct words {
-    struct aorta_arena *arena;
-    char **items;
-    size_t count, capacity;
-};
-
-static void add(struct words *words, const char *text) {
-    /* The word behind the last one stays NULL. */
-    const size_t used = words->items ? words->count + 1 : 0;
-    char **items = aorta_arena_grow(words->arena, words->items, used, &words->capacity, sizeof *items);
-    if (!items) return;
-    words->items = items;
-    words->items[words->count++] = (char *)text;
-    words->items[words->count] = NULL;
-}
-
-static void add_all(struct words *words, const char *const *texts) {
-    for (; *texts; texts++) add(words, *texts);
-}
-
-static void add_launcher(struct words *words, const struct aorta_sweep_job *job) {
+static void add_launcher(struct aorta_words *words, const struct aorta_sweep_job *job) {
     if (job->ranks < 2) return;
-    add_all(words, (const char *const[]){job->self, "launch", "-n", NULL});
-    add(words, aorta_arena_printf(words->arena, "%d", job->ranks));
-    add(words, "--");
+    aorta_words_add_all(words, (const char *const[]){job->self, "launch", "-n", NULL});
+    aorta_words_add(words, aorta_arena_printf(words->arena, "%d", job->ranks));
+    aorta_words_add(words, "--");
 }
 
 /* ---- train ---- */
 
-static void add_train(struct words *words, const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
+static void add_train(struct aorta_words *words, const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
                       const char *directory) {
     const struct aorta_sweep_space *space = &job->plan.space;
     add_launcher(words, job);
-    add_all(words, (const char *const[]){job->self, "train", "--quiet", "--no-report", NULL});
+    aorta_words_add_all(words, (const char *const[]){job->self, "train", "--quiet", "--no-report", NULL});
     if (job->config) {
-        add(words, "--config");
-        add(words, job->config);
+        aorta_words_add(words, "--config");
+        aorta_words_add(words, job->config);
     }
-    add(words, "--override");
-    for (size_t i = 0; i < job->override_count; i++) add(words, job->overrides[i]);
+    aorta_words_add(words, "--override");
+    for (size_t i = 0; i < job->override_count; i++) aorta_words_add(words, job->overrides[i]);
     for (int i = 0; i < space->count; i++) {
         const char *value = aorta_sweep_value(space, next->cell, i);
         if (!space->knobs[i].environment && value)
-            add(words, aorta_arena_printf(words->arena, "%s=%s", space->knobs[i].name, value));
+            aorta_words_add(words, aorta_arena_printf(words->arena, "%s=%s", space->knobs[i].name, value));
     }
-    if (next->steps) add(words, aorta_arena_printf(words->arena, "training.max_steps=%lld", (long long)next->steps));
-    add(words, aorta_arena_printf(words->arena, "training.output_dir=%s/out", directory));
+    if (next->steps)
+        aorta_words_add(words, aorta_arena_printf(words->arena, "training.max_steps=%lld", (long long)next->steps));
+    aorta_words_add(words, aorta_arena_printf(words->arena, "training.output_dir=%s/out", directory));
 }
 
 /* ---- hwq ---- */
 
-static void add_hwq(struct words *words, const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
+static void add_hwq(struct aorta_words *words, const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
                     const char *directory) {
     const struct aorta_sweep_space *space = &job->plan.space;
     add_launcher(words, job);
-    add_all(words, (const char *const[]){job->self, "hwq", "run", job->workload, NULL});
+    aorta_words_add_all(words, (const char *const[]){job->self, "hwq", "run", job->workload, NULL});
     for (int i = 0; i < space->count; i++) {
         const char *value = aorta_sweep_value(space, next->cell, i);
         if (space->knobs[i].environment || !value || !strcmp(value, "false")) continue;
         bool flag = !strcmp(value, "true");
-        add(words, aorta_arena_printf(words->arena, flag ? "--%s" : "--%s=%s", space->knobs[i].name, value));
+        aorta_words_add(words,
+                        aorta_arena_printf(words->arena, flag ? "--%s" : "--%s=%s", space->knobs[i].name, value));
     }
-    if (next->steps) add(words, aorta_arena_printf(words->arena, "--iterations=%lld", (long long)next->steps));
-    add(words, aorta_arena_printf(words->arena, "--output=%s/hwq.json", directory));
+    if (next->steps)
+        aorta_words_add(words, aorta_arena_printf(words->arena, "--iterations=%lld", (long long)next->steps));
+    aorta_words_add(words, aorta_arena_printf(words->arena, "--output=%s/hwq.json", directory));
 }
 
 /* ---- a command ---- */
@@ -90,8 +73,8 @@ static const char *placeholder(const struct aorta_sweep_job *job, const struct a
     return steps;
 }
 
-static void add_filled(struct words *words, const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
-                       const char *directory, const char *word) {
+static void add_filled(struct aorta_words *words, const struct aorta_sweep_job *job,
+                       const struct aorta_sweep_next *next, const char *directory, const char *word) {
     struct aorta_text text = {0};
     char steps[24];
     size_t length;
@@ -104,15 +87,15 @@ static void add_filled(struct words *words, const struct aorta_sweep_job *job, c
             aorta_text_append(&text, at, 1);
         at += value ? length : 1;
     }
-    add(words, aorta_text_move(&text, words->arena));
+    aorta_words_add(words, aorta_text_move(&text, words->arena));
 }
 
-static void add_command(struct words *words, const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
-                        const char *directory) {
+static void add_command(struct aorta_words *words, const struct aorta_sweep_job *job,
+                        const struct aorta_sweep_next *next, const char *directory) {
     if (job->trace) {
-        add_all(words, (const char *const[]){job->self, "trace", "run", "-o", NULL});
-        add(words, aorta_arena_printf(words->arena, "%s/trace", directory));
-        add(words, "--");
+        aorta_words_add_all(words, (const char *const[]){job->self, "trace", "run", "-o", NULL});
+        aorta_words_add(words, aorta_arena_printf(words->arena, "%s/trace", directory));
+        aorta_words_add(words, "--");
     }
     add_launcher(words, job);
     for (char *const *word = job->command; *word; word++) add_filled(words, job, next, directory, *word);
@@ -120,9 +103,9 @@ static void add_command(struct words *words, const struct aorta_sweep_job *job, 
 
 aorta_status aorta_sweep_command(const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
                                  const char *directory, struct aorta_arena *arena, char ***result) {
-    static void (*const makers[])(struct words *, const struct aorta_sweep_job *, const struct aorta_sweep_next *,
+    static void (*const makers[])(struct aorta_words *, const struct aorta_sweep_job *, const struct aorta_sweep_next *,
                                   const char *) = {add_train, add_hwq, add_command};
-    struct words words = {.arena = arena};
+    struct aorta_words words = {.arena = arena};
     makers[job->target](&words, job, next, directory);
     *result = words.items;
     return aorta_arena_check(arena, "the command of a trial");
