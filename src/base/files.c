@@ -208,30 +208,26 @@ static aorta_status too_large(const char *path, size_t most) {
 static aorta_status read_all(int file, const char *path, size_t most, char **bytes, size_t *length) {
     size_t capacity = 4096, used = 0;
     char *data = malloc(capacity);
-    while (data) {
-        ssize_t got = read(file, data + used, capacity - used - 1);
+    aorta_status status = data ? NULL : no_memory(path);
+    for (ssize_t got = 1; !status && got;) {
+        got = read(file, data + used, capacity - used - 1);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) {
-            aorta_status status = AORTA_ERROR(AORTA_IO, "cannot read %s: %s", path, strerror(errno));
-            free(data);
-            return status;
-        }
-        used += (size_t)got;
-        if (used > most) {
-            free(data);
-            return too_large(path, most);
-        }
-        if (got == 0) {
-            data[used] = '\0';
-            *bytes = data;
-            *length = used;
-            return NULL;
-        }
-        if (capacity - used > 1) continue;
-        if (!aorta_array_fit(&data, &capacity, 2 * capacity, 1)) break;
+        if (got > 0) used += (size_t)got;
+        if (got < 0)
+            status = AORTA_ERROR(AORTA_IO, "cannot read %s: %s", path, strerror(errno));
+        else if (used > most)
+            status = too_large(path, most);
+        else if (capacity - used == 1 && !aorta_array_fit(&data, &capacity, 2 * capacity, 1))
+            status = no_memory(path);
     }
-    free(data);
-    return no_memory(path);
+    if (status) {
+        free(data);
+        return status;
+    }
+    data[used] = '\0';
+    *bytes = data;
+    *length = used;
+    return NULL;
 }
 
 static aorta_status read_opened(int file, const char *path, size_t most, char **bytes, size_t *length) {

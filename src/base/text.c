@@ -286,12 +286,6 @@ static bool begins_character(char c) {
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-static int columns_of(const char *text, size_t bytes) {
-    int columns = 0;
-    for (size_t i = 0; i < bytes; i++) columns += begins_character(text[i]);
-    return columns;
-}
-
 /* Bytes of the first `columns` characters, or of all. */
 static size_t bytes_of(const char *text, int columns) {
     size_t bytes = 0;
@@ -303,7 +297,9 @@ static size_t bytes_of(const char *text, int columns) {
 }
 
 int aorta_columns(const char *text) {
-    return columns_of(text, strlen(text));
+    int columns = 0;
+    for (; *text; text++) columns += begins_character(*text);
+    return columns;
 }
 
 void aorta_text_column(struct aorta_text *out, const char *text, int width) {
