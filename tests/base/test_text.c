@@ -148,6 +148,40 @@ static void test_counted(void **state) {
     assert_string_equal(aorta_counted(12, "block resample").text, "12 block resamples");
 }
 
+static void test_text_moves_into_an_arena(void **state) {
+    (void)state;
+    struct aorta_arena arena = {0};
+    struct aorta_text text = {0}, empty = {0}, broken = {.failed = 1};
+    aorta_text_puts(&text, "a name");
+    assert_string_equal(aorta_text_move(&text, &arena), "a name");
+    assert_null(text.data);
+    assert_string_equal(aorta_text_move(&empty, &arena), "");
+    check_ok(aorta_arena_check(&arena, "texts"));
+    assert_null(aorta_text_move(&broken, &arena));
+    assert_true(arena.failed);
+    aorta_text_arena_end(&text, &arena);
+    check_fails(aorta_text_check(&text), AORTA_MEMORY, "out of memory");
+}
+
+static void test_words(void **state) {
+    (void)state;
+    enum { MANY = 100 };
+    struct aorta_arena arena = {0};
+    struct aorta_words words = {.arena = &arena};
+    aorta_words_add_all(&words, (const char *const[]){"aorta", "launch", NULL});
+    for (int i = 0; i < MANY; i++) {
+        aorta_words_add(&words, "-n");
+        assert_null(words.items[words.count]);
+    }
+    check_ok(aorta_arena_check(&arena, "words"));
+    assert_int_equal(words.count, 2 + MANY);
+    assert_string_equal(words.items[1], "launch");
+    assert_string_equal(words.items[1 + MANY], "-n");
+    assert_true(aorta_is_one_of("launch", (const char *const *)words.items, words.count));
+    assert_false(aorta_is_one_of("launch", (const char *const *)words.items, 1));
+    aorta_arena_free(&arena);
+}
+
 static void test_brief(void **state) {
     (void)state;
     static const struct {
@@ -171,6 +205,8 @@ int main(void) {
         cmocka_unit_test(test_arena),
         cmocka_unit_test(test_templates),
         cmocka_unit_test(test_arena_remembers),
+        cmocka_unit_test(test_text_moves_into_an_arena),
+        cmocka_unit_test(test_words),
         cmocka_unit_test(test_brief),
         cmocka_unit_test(test_counted),
     };
