@@ -135,8 +135,6 @@ struct aorta_call_trees aorta_call_trees_make(const struct aorta_trace_compare_i
                                               struct aorta_arena *memory);
 void aorta_call_trees_free(struct aorta_call_trees *trees);
 
-/* The node that the work of this node counts for. */
-uint32_t aorta_call_trees_row(const struct aorta_call_trees *trees, uint32_t node);
 /* Name of a row: "aten::linear", "LlamaRMSNorm (module)". */
 const char *aorta_call_trees_name(const struct aorta_call_trees *trees, uint32_t row, char *name, size_t size);
 

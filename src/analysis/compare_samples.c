@@ -145,7 +145,8 @@ static bool in_all(const struct aorta_call_trees *trees, uint32_t node) {
     return true;
 }
 
-uint32_t aorta_call_trees_row(const struct aorta_call_trees *trees, uint32_t node) {
+/* The node that the work of this node counts for. */
+static uint32_t common_of(const struct aorta_call_trees *trees, uint32_t node) {
     while (!in_all(trees, node) && trees->nodes[node].parent) node = trees->nodes[node].parent;
     return node;
 }
@@ -305,7 +306,7 @@ static void add_launched(struct collecting *c, uint32_t node, struct amount amou
     add_named(c, AORTA_SECTION_CATEGORY, aorta_work_category(&c->names, amount.work), amount);
     if (operation) add_named(c, AORTA_SECTION_OPERATION, operation, amount);
     if (!c->trees->any) return;
-    aorta_call_trees_name(c->trees, aorta_call_trees_row(c->trees, node), name, sizeof name);
+    aorta_call_trees_name(c->trees, common_of(c->trees, node), name, sizeof name);
     add_named(c, AORTA_SECTION_SUBTREE, name, amount);
 }
 
@@ -436,7 +437,7 @@ static void describe_subtrees(struct compare_samples *s, const struct aorta_call
     size_t count = 0;
     for (size_t node = 1; rows && node < trees->count; node++) {
         char name[512];
-        const uint32_t common = aorta_call_trees_row(trees, (uint32_t)node);
+        const uint32_t common = common_of(trees, (uint32_t)node);
         const uint32_t place =
             place_of(s, AORTA_SECTION_SUBTREE, aorta_call_trees_name(trees, common, name, sizeof name));
         if (place < s->count) rows[node] = place + 1;

@@ -20,7 +20,8 @@ bool aorta_launches_named(const struct aorta_launched_work *launched, size_t at,
     return strstr(aorta_trace_text(launched->rank->trace, launched->work[at]->name), part) != NULL;
 }
 
-bool aorta_launches_pointwise(const struct aorta_launched_work *launched, size_t at) {
+/* As PyTorch names kernels. */
+static bool is_pointwise(const struct aorta_launched_work *launched, size_t at) {
     static const char *const parts[] = {"elementwise", "multi_tensor", "CatArray", "chunk_cat"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (aorta_launches_named(launched, at, parts[i])) return true;
@@ -38,7 +39,8 @@ bool aorta_launches_collective(const struct aorta_launched_work *launched, size_
     return aorta_trace_is_collective(work) && aorta_trace_collective_kind(launched->rank->trace, work) == kind;
 }
 
-bool aorta_launches_reduction(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind) {
+/* A collective of this kind, in a group that may hold copies of the model. */
+static bool is_reduction(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind) {
     const struct aorta_trace *trace = launched->rank->trace;
     const uint32_t facts = launched->work[at]->collective;
     return aorta_launches_collective(launched, at, kind) &&
@@ -80,8 +82,9 @@ static struct aorta_launched_work launched_of(const struct aorta_trace_rank *ran
     return launched;
 }
 
-struct aorta_launched_work aorta_launched_in_middle(const struct aorta_trace_analysis *analysis,
-                                                    const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
+/* The work of a step in the middle, without scales; nothing where steps or launches are not known. */
+static struct aorta_launched_work launched_in_middle(const struct aorta_trace_analysis *analysis,
+                                                     const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
     if (!rank->window_count || !analysis->stepped || analysis->measured)
         return (struct aorta_launched_work){.rank = rank};
     return launched_of(rank, &rank->windows[rank->window_count / 2], memory);
@@ -155,10 +158,10 @@ static size_t collect(const struct aorta_launched_work *launched, enum aorta_col
     found[0] = (struct before){0};
     for (size_t i = 0; i < launched->count; i++) {
         const struct aorta_trace_work *work = launched->work[i];
-        if (aorta_launches_reduction(launched, i, kind)) {
+        if (is_reduction(launched, i, kind)) {
             found[reductions++].bytes = bytes_of(launched, i);
             found[reductions] = (struct before){0};
-        } else if (work->kind == AORTA_TRACE_KERNEL && !aorta_launches_pointwise(launched, i)) {
+        } else if (work->kind == AORTA_TRACE_KERNEL && !is_pointwise(launched, i)) {
             found[reductions].hash = 31 * found[reductions].hash + work->name + 1;
             found[reductions].count++;
         }
@@ -192,7 +195,7 @@ int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, con
                                 enum aorta_collective kind, struct aorta_arena *memory) {
     if (!aorta_trace_reduces_gradients(rank, kind)) return 1;
     struct aorta_arena scratch = {0};
-    const struct aorta_launched_work launched = aorta_launched_in_middle(analysis, rank, &scratch);
+    const struct aorta_launched_work launched = launched_in_middle(analysis, rank, &scratch);
     struct before *found = aorta_arena_raw(&scratch, (launched.count + 1) * sizeof *found);
     const size_t parts = scratch.failed ? 1 : parts_of(found, collect(&launched, kind, found));
     aorta_arena_end(&scratch, memory);
@@ -216,7 +219,7 @@ static uint32_t thread_of(const struct launched *launched, size_t at) {
 }
 
 static bool reduces(const struct launched *launched, size_t at) {
-    return aorta_launches_reduction(launched->all, at, launched->kind);
+    return is_reduction(launched->all, at, launched->kind);
 }
 
 /* DDP scales each gradient into its bucket, so the same kernel is launched before each reduction. */
@@ -226,7 +229,7 @@ static uint32_t find_fills(const struct launched *launched) {
     for (size_t i = 1; i < launched->all->count; i++) {
         if (!reduces(launched, i)) continue;
         const struct aorta_trace_work *before = launched->all->work[i - 1];
-        if (name == AORTA_TRACE_NONE && aorta_launches_pointwise(launched->all, i - 1)) name = before->name;
+        if (name == AORTA_TRACE_NONE && is_pointwise(launched->all, i - 1)) name = before->name;
         same += before->name == name && thread_of(launched, i) == thread_of(launched, i - 1);
     }
     return (double)same >= ALMOST_ALL * (double)launched->reductions ? name : AORTA_TRACE_NONE;
@@ -240,7 +243,7 @@ static uint32_t find_stream(const struct launched *launched) {
     for (size_t i = 0; i < launched->all->count; i++) {
         const struct aorta_trace_work *work = launched->all->work[i];
         if (work->stream == stream && work->kind == AORTA_TRACE_KERNEL && !reduces(launched, i) &&
-            !aorta_launches_pointwise(launched->all, i))
+            !is_pointwise(launched->all, i))
             return AORTA_TRACE_NONE;
     }
     return stream;
@@ -306,8 +309,8 @@ struct passes {
 static struct passes count_passes(const struct aorta_launched_work *launched, size_t reduced) {
     struct passes passes = {0};
     for (size_t i = 0; i < launched->count; i++) {
-        passes.gathers += aorta_launches_reduction(launched, i, AORTA_ALL_GATHER);
-        passes.units += aorta_launches_reduction(launched, i, AORTA_REDUCE_SCATTER);
+        passes.gathers += is_reduction(launched, i, AORTA_ALL_GATHER);
+        passes.units += is_reduction(launched, i, AORTA_REDUCE_SCATTER);
     }
     passes.units /= reduced;
     return passes;
@@ -332,7 +335,7 @@ static void drop_gathers(const struct aorta_launched_work *launched, const void 
     for (size_t i = 0; i < launched->count; i++) {
         if (aorta_launches_named(launched, i, "split_with_sizes_copy_out") && ++copies > units)
             drop_copy_out(launched, i);
-        if (!aorta_launches_reduction(launched, i, AORTA_ALL_GATHER) || ++gathers <= units) continue;
+        if (!is_reduction(launched, i, AORTA_ALL_GATHER) || ++gathers <= units) continue;
         aorta_drop_work(launched, i);
         drop_copies_in(launched, i);
     }
@@ -342,7 +345,7 @@ double aorta_gain_of_gathering_once(const struct gains *gains, int *times) {
     const struct aorta_trace_rank *rank = &gains->analysis->ranks[0];
     struct aorta_arena *memory = gains->verdict->arena, scratch = {0};
     const int reduced = aorta_verdict_reduced_again(gains->analysis, rank, AORTA_REDUCE_SCATTER, memory);
-    const struct aorta_launched_work launched = aorta_launched_in_middle(gains->analysis, rank, &scratch);
+    const struct aorta_launched_work launched = launched_in_middle(gains->analysis, rank, &scratch);
     const struct passes passes = count_passes(&launched, (size_t)reduced);
     aorta_arena_end(&scratch, memory);
     *times = passes.units ? (int)lround((double)passes.gathers / (double)passes.units) : 0;
@@ -386,7 +389,7 @@ static bool is_small_copy(const struct aorta_launched_work *launched, size_t at)
 static bool is_of_kind(const struct aorta_launched_work *launched, size_t at, const struct coalescing *what) {
     if (what->copies) return is_small_copy(launched, at);
     if (!what->gradients) return aorta_launches_collective(launched, at, what->kind);
-    return launched->work[at]->stream != launched->main_stream && aorta_launches_reduction(launched, at, what->kind);
+    return launched->work[at]->stream != launched->main_stream && is_reduction(launched, at, what->kind);
 }
 
 /* A forward pass has none of them: wherever the step was cut, many launches in a row are without any. */
@@ -410,7 +413,7 @@ static bool is_small(const struct aorta_launched_work *launched, size_t at) {
 
 /* Between two collectives of a list comes no more than what prepares a tensor or takes the result. */
 static bool is_between(const struct aorta_launched_work *launched, size_t at) {
-    return launched->work[at]->kind != AORTA_TRACE_KERNEL || aorta_launches_pointwise(launched, at);
+    return launched->work[at]->kind != AORTA_TRACE_KERNEL || is_pointwise(launched, at);
 }
 
 /* Goes back from the last of each bucket, which is launched when all its tensors are ready: the ones before it go.
@@ -458,7 +461,7 @@ static int64_t transfer_of(const struct aorta_launched_work *launched, const str
 static double count_joined(const struct gains *gains, const struct coalescing *what, double *each_ms) {
     struct aorta_arena scratch = {0};
     const struct aorta_launched_work launched =
-        aorta_launched_in_middle(gains->analysis, &gains->analysis->ranks[0], &scratch);
+        launched_in_middle(gains->analysis, &gains->analysis->ranks[0], &scratch);
     const bool can = !what->gradients || leaves_forward_out(&launched, what);
     const size_t count = can ? join(&launched, what, false) : 0;
     *each_ms = (double)transfer_of(&launched, what, &scratch) / 1e6;

@@ -123,15 +123,9 @@ struct aorta_launched_work {
     struct aorta_work_scale *scales;
 };
 typedef void aorta_work_dropper(const struct aorta_launched_work *launched, const void *context);
-/* The work of a step in the middle, without scales; nothing where steps or launches are not known. */
-struct aorta_launched_work aorta_launched_in_middle(const struct aorta_trace_analysis *analysis,
-                                                    const struct aorta_trace_rank *rank, struct aorta_arena *memory);
 bool aorta_launches_named(const struct aorta_launched_work *launched, size_t at, const char *part);
-bool aorta_launches_pointwise(const struct aorta_launched_work *launched, size_t at); /* as PyTorch names kernels */
 bool aorta_launches_copy(const struct aorta_launched_work *launched, size_t at, enum aorta_copied how);
 bool aorta_launches_collective(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind);
-/* A collective of this kind, in a group that may hold copies of the model. */
-bool aorta_launches_reduction(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind);
 struct aorta_work_scale *aorta_launched_scale(const struct aorta_launched_work *launched, size_t at);
 void aorta_drop_work(const struct aorta_launched_work *launched, size_t at);
 /* What a step saves without the work that `drop` takes out of each rank, and without these causes (bits), ms. */
