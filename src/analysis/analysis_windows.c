@@ -148,16 +148,15 @@ static void note_trend(struct aorta_trace_analysis *analysis, const double *step
     }
 }
 
-/* A step lasts from the end of the work before it: of the first recorded work that is not known. */
+/* A step lasts from the end of the work before it: of the first recorded work that is not known. Three steps are
+ * enough to leave one out (AORTA_STEPS_TO_LEAVE_ONE). */
 static void leave_unled(struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count && !analysis->warmup && !analysis->unled; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         const struct aorta_trace_window *first = aorta_step_after(analysis, rank, NULL);
         const struct aorta_trace_window *second = first ? aorta_step_after(analysis, rank, first) : NULL;
-        size_t count = 0;
-        for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));)
-            count++;
-        if (count < AORTA_STEPS_TO_LEAVE_ONE || first->led || !second->led) continue;
+        const bool more = second && aorta_step_after(analysis, rank, second);
+        if (!more || first->led || !second->led) continue;
         analysis->unled = true;
         analysis->steady_from = second->number;
     }

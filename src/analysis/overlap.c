@@ -7,12 +7,16 @@
 #include <string.h>
 
 const struct aorta_idle_words aorta_idle_words[AORTA_IDLE_CAUSE_COUNT] = {
-    [AORTA_IDLE_DATA_WAIT] = {"data_wait", "waiting for data", "until the next batch", true},
-    [AORTA_IDLE_HOST_SYNC] = {"host_sync", "host waits for the GPU", "after host waits", true},
-    [AORTA_IDLE_HOST_LAUNCH] = {"host_launch", "late kernel launches", "with nothing queued", true},
-    [AORTA_IDLE_LAUNCH_LATENCY] = {"launch_latency", "launch latency", "between launch and start", false},
-    [AORTA_IDLE_UNKNOWN] = {"unknown", "unexplained gaps", "of unknown reason", false},
+    [AORTA_IDLE_DATA_WAIT] = {"data_wait", "waiting for data", "until the next batch"},
+    [AORTA_IDLE_HOST_SYNC] = {"host_sync", "host waits for the GPU", "after host waits"},
+    [AORTA_IDLE_HOST_LAUNCH] = {"host_launch", "late kernel launches", "with nothing queued"},
+    [AORTA_IDLE_LAUNCH_LATENCY] = {"launch_latency", "launch latency", "between launch and start"},
+    [AORTA_IDLE_UNKNOWN] = {"unknown", "unexplained gaps", "of unknown reason"},
 };
+
+const char *aorta_idle_name(int cause) {
+    return aorta_idle_words[cause].key;
+}
 
 int64_t aorta_idle_total(const struct aorta_idle *idle) {
     int64_t total = 0;
@@ -21,9 +25,7 @@ int64_t aorta_idle_total(const struct aorta_idle *idle) {
 }
 
 int64_t aorta_idle_host(const struct aorta_idle *idle) {
-    int64_t host = 0;
-    for (int i = 0; i < AORTA_IDLE_CAUSE_COUNT; i++) host += aorta_idle_words[i].host ? idle->ns[i] : 0;
-    return host;
+    return idle->ns[AORTA_IDLE_DATA_WAIT] + idle->ns[AORTA_IDLE_HOST_SYNC] + idle->ns[AORTA_IDLE_HOST_LAUNCH];
 }
 
 void aorta_idle_add(struct aorta_idle *sum, const struct aorta_idle *idle) {

@@ -15,9 +15,9 @@ struct aorta_idle_words {
     const char *key;  /* in JSON: "data_wait" */
     const char *name; /* "waiting for data", as the verdict names its cause */
     const char *when; /* "with nothing queued": the device is idle, whatever the cause is */
-    bool host;        /* the device is idle because the host has launched nothing */
 };
 extern const struct aorta_idle_words aorta_idle_words[AORTA_IDLE_CAUSE_COUNT];
+const char *aorta_idle_name(int cause); /* in JSON */
 
 int64_t aorta_idle_total(const struct aorta_idle *idle);
 /* What of it is the host's: data_wait, host_sync, host_launch. "Host-bound" is this; what is launched and has not

@@ -15,7 +15,7 @@ enum aorta_collective {
     AORTA_COLLECTIVE_COUNT
 };
 
-const char *aorta_collective_name(enum aorta_collective kind); /* "all_reduce", "reduce_scatter", …, "collective" */
+const char *aorta_collective_name(int kind); /* "all_reduce", "reduce_scatter", …, "collective" */
 /* The name in sentences; for a recording whose all_to_alls are sends and receives it says so. */
 const char *aorta_collective_words(enum aorta_collective kind, bool sends);
 

@@ -52,7 +52,7 @@ static const struct {
     [AORTA_COLLECTIVE_OTHER] = {"collective", 0, 0},
 };
 
-const char *aorta_collective_name(enum aorta_collective kind) {
+const char *aorta_collective_name(int kind) {
     return collectives[kind].name;
 }
 

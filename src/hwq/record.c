@@ -65,7 +65,7 @@ static aorta_status add_step(struct recording *recording, struct aorta_kineto_st
 
 static enum aorta_collective collective_of(const char *name) {
     for (int kind = 0; kind < AORTA_COLLECTIVE_OTHER; kind++)
-        if (strcmp(name, aorta_collective_name((enum aorta_collective)kind)) == 0) return (enum aorta_collective)kind;
+        if (strcmp(name, aorta_collective_name(kind)) == 0) return (enum aorta_collective)kind;
     return AORTA_COLLECTIVE_OTHER;
 }
 

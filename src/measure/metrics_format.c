@@ -16,29 +16,9 @@
 #define STEP_MOST 5e11
 #define SEQUENCE_MOST 16e6
 
-static const char *role_name(int role) {
-    return aorta_role_name((enum aorta_role)role);
-}
-
 static const char *kind_name(int kind) {
     static const char *const names[] = {"compute", "collective", "copy"};
     return names[kind];
-}
-
-static const char *host_name(int kind) {
-    return aorta_host_kind_name((enum aorta_host_kind)kind);
-}
-
-static const char *source_name(int source) {
-    return aorta_profile_source_name((enum aorta_profile_source)source);
-}
-
-static const char *idle_name(int cause) {
-    return aorta_idle_words[cause].key;
-}
-
-static const char *arithmetic_name(int arithmetic) {
-    return aorta_arithmetic_name((enum aorta_arithmetic)arithmetic);
 }
 
 /* ---- the step ---- */
@@ -79,7 +59,7 @@ const struct aorta_row aorta_device_rows[] = {
 
 const struct aorta_row aorta_peaks_rows[] = {
     {"tflops", AORTA_ROW_NUMBER, offsetof(struct aorta_measured_peaks, tflops), "TFLOP/s", .omit = true,
-     .help = "of a product", .name = arithmetic_name, .names = AORTA_ARITHMETIC_COUNT},
+     .help = "of a product", .name = aorta_arithmetic_name, .names = AORTA_ARITHMETIC_COUNT},
     {"gbytes_per_s", AORTA_ROW_NUMBER, offsetof(struct aorta_measured_peaks, gbytes_per_s), "GB/s",
      .help = "of a copy of much data"},
     {"cost_ms", AORTA_ROW_NUMBER, offsetof(struct aorta_measured_peaks, cost_ms), "ms",
@@ -132,7 +112,7 @@ const struct aorta_row aorta_clocks_at_rows[] = {
 const struct aorta_row aorta_profile_rows[] = {
     {"index", AORTA_ROW_INT, AT(index), .help = "number of the iteration"},
     {"total_ms", AORTA_ROW_TIME, AT(end_ns), .help = "last end − first start", .written_only = true},
-    {"source", AORTA_ROW_CHOICE, AT(source), .name = source_name, .names = 2, .written_only = true,
+    {"source", AORTA_ROW_CHOICE, AT(source), .name = aorta_profile_source_name, .names = 2, .written_only = true,
      .help = "what the ranges are"},
     {0}};
 
@@ -198,7 +178,7 @@ static const struct aorta_row metadata_rows[] = {
     {0}};
 
 const struct aorta_row aorta_range_rows[] = {
-    {"stream", AORTA_ROW_CHOICE, AT(role), .name = role_name, .names = AORTA_ROLE_COUNT, .required = true,
+    {"stream", AORTA_ROW_CHOICE, AT(role), .name = aorta_role_name, .names = AORTA_ROLE_COUNT, .required = true,
      .help = "its role"},
     {"tag", AORTA_ROW_TEXT, AT(range.info.tag), .required = true, .help = "name of the range"},
     {"start_ms", AORTA_ROW_TIME, AT(range.start_ns), .required = true, .help = "from `origin_ns` on"},
@@ -211,7 +191,7 @@ const struct aorta_row aorta_range_rows[] = {
 #define AT(member) offsetof(struct aorta_marker, member)
 
 const struct aorta_row aorta_marker_rows[] = {
-    {"stream", AORTA_ROW_CHOICE, AT(role), .name = role_name, .names = AORTA_ROLE_COUNT, .required = true,
+    {"stream", AORTA_ROW_CHOICE, AT(role), .name = aorta_role_name, .names = AORTA_ROLE_COUNT, .required = true,
      .help = "its role"},
     {"tag", AORTA_ROW_TEXT, AT(tag), .required = true,
      .help = "where `step`, `forward`, `backward` (from the loss on; each micro-batch has the two) and `optimizer` "
@@ -223,7 +203,7 @@ const struct aorta_row aorta_marker_rows[] = {
 #define AT(member) offsetof(struct aorta_host_range, member)
 
 const struct aorta_row aorta_host_rows[] = {
-    {"kind", AORTA_ROW_CHOICE, AT(kind), .name = host_name, .names = AORTA_HOST_KIND_COUNT, .required = true,
+    {"kind", AORTA_ROW_CHOICE, AT(kind), .name = aorta_host_kind_name, .names = AORTA_HOST_KIND_COUNT, .required = true,
      .help = "what the host did"},
     {"start_ms", AORTA_ROW_TIME, AT(start_ns), .required = true, .help = "from `origin_ns` on"},
     {"end_ms", AORTA_ROW_TIME, AT(end_ns), .required = true, .help = "its end"},
@@ -257,8 +237,8 @@ static const struct aorta_row kind_rows[] = {
 #define AT(member) offsetof(struct aorta_overlap, member)
 
 static const struct aorta_row overlap_by_role_rows[] = {
-    {"per_stream_ms", AORTA_ROW_NS, AT(role_ns), .help = "by role", .name = role_name, .names = AORTA_ROLE_COUNT},
-    {"utilization", AORTA_ROW_NUMBER, AT(utilization), "share", 9, .help = "by role", .name = role_name,
+    {"per_stream_ms", AORTA_ROW_NS, AT(role_ns), .help = "by role", .name = aorta_role_name, .names = AORTA_ROLE_COUNT},
+    {"utilization", AORTA_ROW_NUMBER, AT(utilization), "share", 9, .help = "by role", .name = aorta_role_name,
      .names = AORTA_ROLE_COUNT},
     {0}};
 
@@ -277,7 +257,7 @@ static const struct aorta_row overlap_rows[] = {
     {"memcpy_ms", AORTA_ROW_NS, AT(memcpy_ns), .help = "copies and fills"},
     {"dependency_ms", AORTA_ROW_NS, AT(dependency_ns),
      .help = "no compute although the next was launched: it waited for another stream"},
-    {"idle_causes_ms", AORTA_ROW_NS, AT(idle.ns), .help = "why nothing ran", .name = idle_name,
+    {"idle_causes_ms", AORTA_ROW_NS, AT(idle.ns), .help = "why nothing ran", .name = aorta_idle_name,
      .names = AORTA_IDLE_CAUSE_COUNT},
     {0}};
 
@@ -414,7 +394,7 @@ static void write_segments(struct aorta_json *json, const struct aorta_overlap *
         aorta_rows_json(segment_rows, segment, origin_ns, json);
         aorta_json_key_array(json, "active_streams");
         for (int role = 0; role < AORTA_ROLE_COUNT; role++)
-            if (segment->roles >> role & 1) aorta_json_string(json, aorta_role_name((enum aorta_role)role));
+            if (segment->roles >> role & 1) aorta_json_string(json, aorta_role_name(role));
         aorta_json_array_end(json);
         aorta_json_object_end(json);
     }
@@ -425,8 +405,7 @@ static void write_collectives(struct aorta_json *json, const struct aorta_overla
     aorta_json_key_object(json, "collectives");
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++)
         if (overlap->kind[kind].count)
-            aorta_rows_object(aorta_collective_name((enum aorta_collective)kind), kind_rows, &overlap->kind[kind], 0,
-                              json);
+            aorta_rows_object(aorta_collective_name(kind), kind_rows, &overlap->kind[kind], 0, json);
     aorta_json_object_end(json);
 }
 

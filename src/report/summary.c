@@ -201,7 +201,7 @@ static enum aorta_line fill_collective(const void *of, size_t kind, void *values
     if (!sum->count) return AORTA_LINE_SKIP;
     *(struct collective_values *)values =
         (struct collective_values){.label = all->labelled->run.label,
-                                   .kind = aorta_collective_name((enum aorta_collective)kind),
+                                   .kind = aorta_collective_name(kind),
                                    .reason = sized ? NULL : "the files do not hold the sizes of collectives",
                                    .count = (double)sum->count / steps,
                                    .bytes = sized ? (double)sum->bytes / steps : NAN,
@@ -257,12 +257,8 @@ static const struct aorta_roofline *roofline_of(const struct aorta_recorded *lab
     return NULL;
 }
 
-static const char *cause_name(int cause) {
-    return aorta_cause_name((enum aorta_cause)cause);
-}
-
 static const struct aorta_row cause_rows[] = {{"causes_ms", AORTA_ROW_NUMBER, 0, "ms", .help = "an iteration, by cause",
-                                               .name = cause_name, .names = AORTA_CAUSE_COUNT},
+                                               .name = aorta_cause_name, .names = AORTA_CAUSE_COUNT},
                                               {0}};
 
 static void write_causes(const struct aorta_recorded *labelled, int rank, struct aorta_json *json) {

@@ -22,10 +22,6 @@ const void *trace_made_of(const void *of) {
     return ((const struct aorta_trace_of *)of)->made;
 }
 
-static const char *idle_name(int cause) {
-    return aorta_idle_words[cause].key;
-}
-
 #define AT(member) offsetof(struct aorta_trace_times, member)
 const struct aorta_row trace_times_rows[] = {
     {"count", AORTA_ROW_INT, AT(count), .heading = "count", .help = "how many there were"},
@@ -262,9 +258,10 @@ struct gap_values {
 static const struct aorta_row gap_rows[] = {
     {"start_ms", AORTA_ROW_NS, AT(start_ns), .heading = "start ms", .help = "from the rank's first work on"},
     {"duration_ms", AORTA_ROW_NS, AT(duration_ns), .heading = "ms", .help = "nothing ran"},
-    {"cause", AORTA_ROW_CHOICE, AT(cause), .heading = "cause", .help = "of its largest part", .name = idle_name,
+    {"cause", AORTA_ROW_CHOICE, AT(cause), .heading = "cause", .help = "of its largest part", .name = aorta_idle_name,
      .names = AORTA_IDLE_CAUSE_COUNT},
-    {"parts_ms", AORTA_ROW_NS, AT(gap.idle.ns), .help = "by cause", .name = idle_name, .names = AORTA_IDLE_CAUSE_COUNT},
+    {"parts_ms", AORTA_ROW_NS, AT(gap.idle.ns), .help = "by cause", .name = aorta_idle_name,
+     .names = AORTA_IDLE_CAUSE_COUNT},
     {"next", AORTA_ROW_KERNEL, AT(next), .heading = "next", .help = "what ran next"},
     {"stream", AORTA_ROW_INT, AT(stream), .heading = "stream", .help = "on which stream"},
     {"host_call", AORTA_ROW_TEXT, AT(call), .heading = "host call", .help = "the longest call meanwhile"},

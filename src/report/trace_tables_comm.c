@@ -7,10 +7,6 @@
 
 enum { NAME_SIZE = 512 };
 
-static const char *collective_kind(int kind) {
-    return aorta_collective_name((enum aorta_collective)kind);
-}
-
 /* ---- collectives ---- */
 
 struct group_values {
@@ -47,7 +43,7 @@ struct collective_values {
 
 #define AT(member) offsetof(struct collective_values, member)
 static const struct aorta_row kind_rows[] = {{"kind", AORTA_ROW_CHOICE, AT(row.kind), .heading = "collective",
-                                              .help = "one of", .name = collective_kind,
+                                              .help = "one of", .name = aorta_collective_name,
                                               .names = AORTA_COLLECTIVE_COUNT},
                                              {NULL, AORTA_ROW_PART, AT(group), .part = group_rows},
                                              {0}};
@@ -209,7 +205,7 @@ struct shared_values {
 
 #define AT(member) offsetof(struct shared_values, member)
 static const struct aorta_row shared_rows[] = {
-    {"kind", AORTA_ROW_CHOICE, AT(shared.kind), .help = "one of", .name = collective_kind,
+    {"kind", AORTA_ROW_CHOICE, AT(shared.kind), .help = "one of", .name = aorta_collective_name,
      .names = AORTA_COLLECTIVE_COUNT},
     {NULL, AORTA_ROW_PART, AT(group), .part = group_rows},
     {"sequence", AORTA_ROW_NATURAL, AT(shared.sequence), .help = "its number within the group"},
@@ -357,7 +353,7 @@ struct uneven_values {
 #define AT(member) offsetof(struct uneven_values, member)
 static const struct aorta_row uneven_rows[] = {
     {"rank", AORTA_ROW_INT, AT(rank), .heading = "rank", .help = "of the job"},
-    {"kind", AORTA_ROW_CHOICE, AT(kind), .heading = "collective", .help = "one of", .name = collective_kind,
+    {"kind", AORTA_ROW_CHOICE, AT(kind), .heading = "collective", .help = "one of", .name = aorta_collective_name,
      .names = AORTA_COLLECTIVE_COUNT},
     {"start_ms", AORTA_ROW_NS, AT(start_ns), .heading = "start ms", .help = "from the rank's first work on"},
     {"ms", AORTA_ROW_NS, AT(ns), .heading = "ms", .help = "of its kernel, waiting included"},
@@ -422,7 +418,7 @@ struct arrival_values {
 
 #define AT(member) offsetof(struct arrival_values, member)
 static const struct aorta_row arrival_rows[] = {
-    {"kind", AORTA_ROW_CHOICE, AT(kind), .heading = "collective", .help = "one of", .name = collective_kind,
+    {"kind", AORTA_ROW_CHOICE, AT(kind), .heading = "collective", .help = "one of", .name = aorta_collective_name,
      .names = AORTA_COLLECTIVE_COUNT},
     {NULL, AORTA_ROW_PART, AT(group), .part = group_rows},
     {"sequence", AORTA_ROW_NATURAL, AT(sequence), .heading = "sequence", .help = "its number within the group"},

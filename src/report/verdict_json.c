@@ -177,8 +177,7 @@ static void write_left(const struct aorta_verdict_left *left, struct aorta_json 
     aorta_json_key_double(json, "compute", left->compute_ms);
     aorta_json_key_double(json, "compute_alone", left->alone_ms);
     for (int i = 0; i < AORTA_COLLECTIVE_COUNT; i++)
-        if (left->collective_ms[i] > 0)
-            aorta_json_key_double(json, aorta_collective_name((enum aorta_collective)i), left->collective_ms[i]);
+        if (left->collective_ms[i] > 0) aorta_json_key_double(json, aorta_collective_name(i), left->collective_ms[i]);
     aorta_json_key_double(json, "copies", left->copy_ms);
     aorta_json_key_double(json, "starts", left->starts_ms);
     aorta_json_key_double(json, "host", left->host_ms);

@@ -88,11 +88,11 @@ static const struct row *find_row(const char *text, size_t length) {
 
 static const char *const class_names[AORTA_WORK_CLASS_COUNT] = {"gemm",      "convolution", "attention",
                                                                 "pointwise", "reduction",   "other"};
-const char *aorta_work_class_name(enum aorta_work_class class) {
+const char *aorta_work_class_name(int class) {
     return class_names[class];
 }
 
-const char *aorta_arithmetic_name(enum aorta_arithmetic arithmetic) {
+const char *aorta_arithmetic_name(int arithmetic) {
     static const char *const names[] = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp6", "fp4", "unknown"};
     return names[arithmetic];
 }

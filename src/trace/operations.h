@@ -19,7 +19,7 @@ enum aorta_work_class {
     AORTA_WORK_OTHER,       /* anything else, or not known */
     AORTA_WORK_CLASS_COUNT
 };
-const char *aorta_work_class_name(enum aorta_work_class class); /* "gemm", … */
+const char *aorta_work_class_name(int class); /* "gemm", … */
 /* Whether a kernel of one class can be an operation's of the other: convolutions run as matrix products, too. */
 static inline bool aorta_work_class_fits(enum aorta_work_class kernel, enum aorta_work_class operation) {
     if (kernel == AORTA_WORK_GEMM && operation == AORTA_WORK_CONVOLUTION) return true;
@@ -39,7 +39,7 @@ enum aorta_arithmetic {
     AORTA_ARITHMETIC_COUNT,
     AORTA_ARITHMETIC_UNKNOWN = AORTA_ARITHMETIC_COUNT
 };
-const char *aorta_arithmetic_name(enum aorta_arithmetic arithmetic); /* "fp64", …; "unknown" */
+const char *aorta_arithmetic_name(int arithmetic); /* "fp64", …; "unknown" */
 /* The arithmetic on elements of our own operations. */
 enum aorta_arithmetic aorta_arithmetic_of(enum aorta_dtype dtype);
 

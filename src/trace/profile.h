@@ -22,7 +22,7 @@ enum aorta_role {
     AORTA_ROLE_AUX,
     AORTA_ROLE_COUNT
 };
-const char *aorta_role_name(enum aorta_role role); /* "compute", "allreduce", "reducescatter", "aux" */
+const char *aorta_role_name(int role); /* "compute", "allreduce", "reducescatter", "aux" */
 
 enum aorta_range_kind { AORTA_RANGE_COMPUTE, AORTA_RANGE_COLLECTIVE, AORTA_RANGE_COPY };
 
@@ -82,7 +82,7 @@ struct aorta_range {
 
 /* What the host was doing meanwhile. */
 enum aorta_host_kind { AORTA_HOST_DATA_WAIT, AORTA_HOST_SYNC, AORTA_HOST_ALLOCATION, AORTA_HOST_KIND_COUNT };
-const char *aorta_host_kind_name(enum aorta_host_kind kind); /* "data_wait", "host_sync", "allocation" */
+const char *aorta_host_kind_name(int kind); /* "data_wait", "host_sync", "allocation" */
 
 struct aorta_host_range {
     enum aorta_host_kind kind;
@@ -97,7 +97,7 @@ struct aorta_marker {
 
 /* What a profile's ranges are: ranges around operations, or the kernels and copies themselves (measure/kernels.c). */
 enum aorta_profile_source { AORTA_SOURCE_RANGE, AORTA_SOURCE_KERNEL };
-const char *aorta_profile_source_name(enum aorta_profile_source source); /* "range", "kernel" */
+const char *aorta_profile_source_name(int source); /* "range", "kernel" */
 
 /* About a kernel view. */
 struct aorta_kernel_facts {

@@ -490,7 +490,7 @@ enum aorta_framework aorta_trace_framework(const struct aorta_trace *trace) {
 
 /* ---- what one iteration measured (profile.h) ---- */
 
-const char *aorta_role_name(enum aorta_role role) {
+const char *aorta_role_name(int role) {
     static const char *const names[AORTA_ROLE_COUNT] = {"compute", "allreduce", "reducescatter", "aux"};
     return (unsigned)role < AORTA_ROLE_COUNT ? names[role] : "unknown";
 }
@@ -502,11 +502,11 @@ enum aorta_role aorta_usual_role(enum aorta_range_kind kind, enum aorta_collecti
     return collective == AORTA_REDUCE_SCATTER ? AORTA_ROLE_REDUCESCATTER : AORTA_ROLE_AUX;
 }
 
-const char *aorta_profile_source_name(enum aorta_profile_source source) {
+const char *aorta_profile_source_name(int source) {
     return source == AORTA_SOURCE_KERNEL ? "kernel" : "range";
 }
 
-const char *aorta_host_kind_name(enum aorta_host_kind kind) {
+const char *aorta_host_kind_name(int kind) {
     static const char *const names[AORTA_HOST_KIND_COUNT] = {"data_wait", "host_sync", "allocation"};
     return (unsigned)kind < AORTA_HOST_KIND_COUNT ? names[kind] : "unknown";
 }

@@ -110,12 +110,12 @@ static aorta_status open_streams(struct aorta_train_context *context) {
     for (int role = 0; role < AORTA_ROLE_COUNT; role++) {
         int number = aorta_train_stream_of(context->options, (enum aorta_role)role);
         if (!context->own_streams[number])
-            AORTA_TRY(aorta_train_open_stream(context, aorta_role_name((enum aorta_role)role),
-                                              priority_of(context->options, number), &context->own_streams[number]));
+            AORTA_TRY(aorta_train_open_stream(context, aorta_role_name(role), priority_of(context->options, number),
+                                              &context->own_streams[number]));
         AORTA_TRY(aorta_own_event(&context->owned, &context->joined[role]));
         context->streams[role] = context->own_streams[number];
-        aorta_train_explain(context, "streams: %s is stream %d, priority %s", aorta_role_name((enum aorta_role)role),
-                            number, priority_names[priority_of(context->options, number)]);
+        aorta_train_explain(context, "streams: %s is stream %d, priority %s", aorta_role_name(role), number,
+                            priority_names[priority_of(context->options, number)]);
     }
     /* Ranks that share the processors of a host have different ones. */
     AORTA_TRY(aorta_annotate(aorta_stream_limit(aorta_train_compute(context), context->options->workload.occupancy_cap,

@@ -596,7 +596,7 @@ enum aorta_cause aorta_cause_named(const char *key) {
     return (enum aorta_cause)cause;
 }
 
-const char *aorta_cause_name(enum aorta_cause cause) {
+const char *aorta_cause_name(int cause) {
     return (unsigned)cause < AORTA_CAUSE_COUNT ? rows[cause].key : "unknown";
 }
 

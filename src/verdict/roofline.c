@@ -403,14 +403,6 @@ static double ms_a_step(const struct aorta_roofline *roofline, double ns) {
     return ns / 1e6 / (double)roofline->steps;
 }
 
-static const char *arithmetic_name(int arithmetic) {
-    return aorta_arithmetic_name((enum aorta_arithmetic)arithmetic);
-}
-
-static const char *class_name(int class) {
-    return aorta_work_class_name((enum aorta_work_class) class);
-}
-
 static const char *bound_name(enum aorta_bound bound) {
     static const char *const names[] = {NULL, "arithmetic", "memory"};
     return names[bound];
@@ -424,8 +416,8 @@ const struct aorta_row aorta_roofline_peak_rows[] = {
     {"source", AORTA_ROW_TEXT, AT(source), .help = "where the rates are from"},
     {"clock", AORTA_ROW_TEXT, AT(clock), .help = "`boost`: the vendor's rates; absent where they were measured",
      .omit = true},
-    {"tflops", AORTA_ROW_NUMBER, AT(tflops), "TFLOP/s", .help = "by type, without sparsity", .name = arithmetic_name,
-     .names = AORTA_ARITHMETIC_COUNT},
+    {"tflops", AORTA_ROW_NUMBER, AT(tflops), "TFLOP/s", .help = "by type, without sparsity",
+     .name = aorta_arithmetic_name, .names = AORTA_ARITHMETIC_COUNT},
     {"gbytes_per_s", AORTA_ROW_NUMBER, AT(gbytes_per_s), "GB/s", .help = "of the device's memory"},
     {0}};
 #undef AT
@@ -494,7 +486,7 @@ const struct aorta_row aorta_roofline_class_rows[] = {
     {"reason", AORTA_ROW_TEXT, AT(reason), .help = "why figures are null", .omit = true},
     {0}};
 static const struct aorta_row named_class_rows[] = {{"class", AORTA_ROW_CHOICE, AT(class), .heading = "class",
-                                                     .help = "one of", .name = class_name,
+                                                     .help = "one of", .name = aorta_work_class_name,
                                                      .names = AORTA_WORK_CLASS_COUNT},
                                                     {NULL, AORTA_ROW_PART, 0, .part = aorta_roofline_class_rows},
                                                     {0}};
@@ -539,7 +531,8 @@ static const struct aorta_row loss_rows[] = {
     {"operation", AORTA_ROW_TEXT, AT(operation), .heading = "operation", .help = "of the framework, or ours"},
     {"dims", AORTA_ROW_TEXT, AT(dims), .heading = "shape", .help = "null in our own runs"},
     {"kernel", AORTA_ROW_KERNEL, AT(kernel), .heading = "kernel", .help = "the longest of it; in our own runs the tag"},
-    {"class", AORTA_ROW_CHOICE, AT(class), .help = "one of", .name = class_name, .names = AORTA_WORK_CLASS_COUNT},
+    {"class", AORTA_ROW_CHOICE, AT(class), .help = "one of", .name = aorta_work_class_name,
+     .names = AORTA_WORK_CLASS_COUNT},
     {"arithmetic", AORTA_ROW_TEXT, AT(arithmetic), .help = "of its products"},
     {"runs", AORTA_ROW_NUMBER, AT(runs), .heading = "runs per step", .help = "a step"},
     {"ms", AORTA_ROW_NUMBER, AT(ms), "ms", .heading = "ms per step", .help = "a step"},
@@ -593,10 +586,10 @@ void aorta_roofline_write(const struct aorta_roofline *roofline, struct aorta_js
     write_peaks(&roofline->peaks, json);
     write_head(roofline, json);
     aorta_json_key_object(json, "classes");
-    for (size_t i = 0; i < AORTA_WORK_CLASS_COUNT; i++) {
+    for (int i = 0; i < AORTA_WORK_CLASS_COUNT; i++) {
         struct class_values values;
-        if (fill_class(roofline, i, &values) == AORTA_LINE)
-            aorta_rows_object(class_name((int)i), aorta_roofline_class_rows, &values, 0, json);
+        if (fill_class(roofline, (size_t)i, &values) == AORTA_LINE)
+            aorta_rows_object(aorta_work_class_name(i), aorta_roofline_class_rows, &values, 0, json);
     }
     aorta_json_object_end(json);
     aorta_table_json(&losses, roofline, json);

@@ -14,8 +14,8 @@ enum aorta_cause {
 #undef CAUSE
     AORTA_CAUSE_COUNT
 };
-const char *aorta_cause_name(enum aorta_cause cause); /* "host_launch", … */
-bool aorta_cause_has_kind(enum aorta_cause cause);    /* there is a finding for each kind of collective */
+const char *aorta_cause_name(int cause);           /* "host_launch", … */
+bool aorta_cause_has_kind(enum aorta_cause cause); /* there is a finding for each kind of collective */
 
 /* Whose program was recorded: what its advice is made for. Bits, as advice can serve several. */
 enum aorta_program {

@@ -208,7 +208,7 @@ static struct hwq_operation *add_collective(struct hwq_graph *g, const struct ov
     const int64_t count = (int64_t)group->count;
     const struct hwq_operation operation = {
         .kind = &collective_kind,
-        .name = aorta_collective_name((enum aorta_collective)o->collective),
+        .name = aorta_collective_name(o->collective),
         .comm = group->comm,
         .in = {state->send},
         .out = {hwq_columns(group->receive, 0, many ? count * group->size : count)}};
