@@ -146,12 +146,6 @@ bool aorta_forward_place(const struct aorta_forwards *forwards, const struct aor
 
 /* ---- backward pass ---- */
 
-static bool has_operations(const struct aorta_trace *trace) {
-    for (size_t i = 0; i < trace->operation_count; i++)
-        if (!trace->operations[i].range) return true;
-    return false;
-}
-
 static bool is_of_training(const char *kernel) {
     static const char *const parts[] = {"backward", "_bwd", "bwd_", "bprop", "dgrad", "wgrad", NULL};
     return aorta_has_any(kernel, parts) || aorta_kernel_is_of_optimizer(kernel);
@@ -173,7 +167,7 @@ static bool runs_kernel(const struct aorta_trace_rank *rank, bool (*is_such)(con
 bool aorta_trace_trains(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
     struct aorta_arena scratch = {0};
     const bool training = aorta_phases_make(rank, &scratch).training ||
-                          (!has_operations(rank->trace) && runs_kernel(rank, is_of_training, &scratch));
+                          (!aorta_trace_has_operations(rank->trace) && runs_kernel(rank, is_of_training, &scratch));
     aorta_arena_end(&scratch, memory);
     return training;
 }
@@ -218,7 +212,7 @@ bool aorta_trace_reduces_gradients(const struct aorta_trace_rank *rank, enum aor
 }
 
 bool aorta_trace_infers(const struct aorta_trace_rank *rank) {
-    return !rank->trace->measured && has_operations(rank->trace) && !rank->trains;
+    return !rank->trace->measured && aorta_trace_has_operations(rank->trace) && !rank->trains;
 }
 
 bool aorta_brings_activations(const struct aorta_trace_rank *rank, const struct aorta_trace_work *work) {

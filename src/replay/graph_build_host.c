@@ -500,6 +500,12 @@ static int by_place(const void *left, const void *right) {
     return (a->edge > b->edge) - (a->edge < b->edge);
 }
 
+static size_t end_of_place(const struct aorta_pause *pauses, size_t begin, size_t count) {
+    size_t end = begin;
+    while (end < count && pauses[end].before == pauses[begin].before && pauses[end].after == pauses[begin].after) end++;
+    return end;
+}
+
 /* Keeps the longest places, longest first. */
 static void keep_longest(struct place *longest, struct place place) {
     for (int i = 0; i < PLACES; i++) {
@@ -564,10 +570,8 @@ static size_t without_waits(const struct aorta_graph_builder *builder, struct ao
     size_t left = 0;
     for (size_t begin = 0, end; begin < count; begin = end) {
         size_t waits = 0;
-        for (end = begin;
-             end < count && pauses[end].before == pauses[begin].before && pauses[end].after == pauses[begin].after;
-             end++)
-            waits += awaited_by(builder, &pauses[end]) != AORTA_GRAPH_NONE;
+        end = end_of_place(pauses, begin, count);
+        for (size_t i = begin; i < end; i++) waits += awaited_by(builder, &pauses[i]) != AORTA_GRAPH_NONE;
         const bool place = waits >= FEWEST && 4 * waits >= 3 * (end - begin);
         for (size_t i = begin; i < end; i++) {
             const uint32_t span = place ? awaited_by(builder, &pauses[i]) : AORTA_GRAPH_NONE;
@@ -587,12 +591,9 @@ void aorta_place_pauses(struct aorta_graph_builder *builder) {
     if (count) qsort(pauses, count, sizeof *pauses, by_place);
     count = without_waits(builder, pauses, count);
     for (size_t begin = 0, end; begin < count; begin = end) {
-        struct place place = {.begin = begin};
-        for (end = begin;
-             end < count && pauses[end].before == pauses[begin].before && pauses[end].after == pauses[begin].after;
-             end++)
-            place.sum_ns += pauses[end].lag_ns;
-        place.end = end;
+        end = end_of_place(pauses, begin, count);
+        struct place place = {begin, end, 0};
+        for (size_t i = begin; i < end; i++) place.sum_ns += pauses[i].lag_ns;
         keep_longest(longest, place);
     }
     for (size_t i = 0; i < count; i++)

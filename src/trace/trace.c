@@ -212,6 +212,12 @@ int64_t aorta_trace_launched_ns(const struct aorta_trace *trace, const struct ao
     return call->end_ns < work->start_ns ? call->end_ns : work->start_ns;
 }
 
+bool aorta_trace_has_operations(const struct aorta_trace *trace) {
+    for (size_t i = 0; i < trace->operation_count; i++)
+        if (!trace->operations[i].range) return true;
+    return false;
+}
+
 bool *aorta_trace_launching_threads(const struct aorta_trace *trace, struct aorta_arena *memory) {
     bool *launching = aorta_arena_alloc(memory, trace->thread_count);
     for (size_t i = 0; launching && i < trace->call_count; i++)

@@ -416,6 +416,7 @@ static inline bool aorta_trace_changes_memory(const char *name) {
     return aorta_trace_call_classify(name, &kind) && kind == AORTA_CALL_MEMORY;
 }
 
+bool aorta_trace_has_operations(const struct aorta_trace *trace); /* not only ranges that the program marked */
 /* Whether each of the trace's threads launches work, as those do that the device waits for and a watchdog does not. */
 bool *aorta_trace_launching_threads(const struct aorta_trace *trace, struct aorta_arena *memory);
 

@@ -329,12 +329,6 @@ static bool has_shapes(const struct aorta_trace *trace) {
     return false;
 }
 
-static bool has_operations(const struct aorta_trace *trace) {
-    for (size_t i = 0; i < trace->operation_count; i++)
-        if (!trace->operations[i].range) return true;
-    return false;
-}
-
 static void add_plain(struct aorta_remedies *remedies) {
     static const char *const before_tf32[] = {"maxwell_", "pascal_", "volta_", "turing_", NULL};
     const struct remedy_model *model = remedies->model;
@@ -356,7 +350,7 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
     model->steps = model->rank->steps ? (double)model->rank->steps : 1;
     model->own = model->trace->measured != NULL;
     model->shapes = has_shapes(model->trace);
-    model->operations = has_operations(model->trace);
+    model->operations = aorta_trace_has_operations(model->trace);
     if (!model->own && !model->shapes) remedies->lacks = model->operations ? "shapes" : "operations";
     aorta_rank_peaks(analysis, rank, &model->peaks);
     remedies->no_bf16 = isnan(model->peaks.tflops[AORTA_IN_BF16]);
