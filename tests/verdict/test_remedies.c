@@ -1101,6 +1101,28 @@ static void small_factorizations_in_a_loop_are_batched(void **state) {
     blocks = 64;
 }
 
+/* Convolutions in NCHW gain nothing by NHWC beside layers for volumes, or beside instance norms. Elsewhere they do. */
+static void volumes_and_instance_norms_stay_nchw(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *kernel;
+        bool stays;
+    } beside[] = {{"aten::max_pool2d_with_indices", "max_pool_forward_nchw", false},
+                  {"aten::max_pool3d_with_indices", "max_pool3d_with_indices_single_out_frame", true},
+                  {"aten::instance_norm", "batch_norm_collect_statistics_kernel", true}};
+    for (size_t i = 0; i < COUNT(beside); i++)
+        for (int shapes = 0; shapes <= WITHOUT_OPERATIONS; shapes++) {
+            if (shapes == WITHOUT_OPERATIONS && strstr(beside[i].name, "norm"))
+                continue; /* its kernel is a batch norm's */
+            struct op ops[COUNT(nchw) + 1];
+            memcpy(ops, nchw, sizeof nchw);
+            ops[COUNT(nchw)] = (struct op){beside[i].name, NULL, NULL, NULL, beside[i].kernel, 20, NULL, 0};
+            struct found found = find(ops, COUNT(ops), 7, shapes);
+            assert_int_equal(found.remedies.rows[AORTA_REMEDY_LAYOUT].alone_ns <= 0, beside[i].stays);
+            end(&found);
+        }
+}
+
 /* torch.compile calls some operations by choice. Graphs that are only run again (aot_eager) have no generated kernels.
  */
 static void operations_of_compiled_graphs_are_chosen(void **state) {
@@ -1344,6 +1366,7 @@ int main(void) {
         cmocka_unit_test(times_suffice_on_devices_without_rates),
         cmocka_unit_test(small_products_of_one_size_are_batched),
         cmocka_unit_test(small_factorizations_in_a_loop_are_batched),
+        cmocka_unit_test(volumes_and_instance_norms_stay_nchw),
         cmocka_unit_test(operations_of_compiled_graphs_are_chosen),
         cmocka_unit_test(depthwise_convolutions_stay_as_they_are),
         cmocka_unit_test(casts_of_training_and_norms_and_other_copies_stay),
