@@ -121,7 +121,7 @@ static bool is_of_a_job(const struct aorta_trace *trace) {
     return false;
 }
 
-/* Old exports of nsys have no time of day: nothing shows that they are of one job. */
+/* Old exports of nsys have no time of day, and only made-up times begin in the same nanosecond: they show no job. */
 bool aorta_trace_find_separate(const struct aorta_trace_list *list, const struct aorta_trace *found[2]) {
     const struct aorta_trace *former = NULL;
     int64_t from_ns, to_ns, former_ns[2] = {0};
@@ -130,7 +130,8 @@ bool aorta_trace_find_separate(const struct aorta_trace_list *list, const struct
         const struct aorta_trace *trace = list->items[i];
         const bool timed = find_extent(trace, &from_ns, &to_ns);
         if (is_of_a_job(trace) || (!timed && trace->format != AORTA_TRACE_NSYS)) continue;
-        const bool apart = !timed || !former_timed || from_ns > former_ns[1] || to_ns < former_ns[0];
+        const bool apart =
+            !timed || !former_timed || from_ns > former_ns[1] || to_ns < former_ns[0] || from_ns == former_ns[0];
         if (former && strcmp(former->path, trace->path) != 0 && apart) {
             found[0] = former;
             found[1] = trace;

@@ -467,6 +467,8 @@ static void runs_one_after_the_other_are_separate(void **state) {
     assert_ptr_equal(found[1], &traces[1]);
     traces[1].base_ns = 500; /* at one time */
     assert_false(aorta_trace_find_separate(&both, found));
+    traces[1].base_ns = traces[0].base_ns; /* in the same nanosecond: times that were made up */
+    assert_true(aorta_trace_find_separate(&both, found));
     traces[1].base_ns = INT64_MIN; /* not known */
     assert_false(aorta_trace_find_separate(&both, found));
     traces[1].format = AORTA_TRACE_NSYS; /* an old export, which has no time */
