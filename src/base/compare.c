@@ -497,8 +497,8 @@ static void put_percent(double percent, const char *before, struct aorta_text *o
 void aorta_compared_values(const struct aorta_compared *row, bool interval, struct aorta_text *out) {
     const struct aorta_comparison *of = &row->of;
     const double whole = fabs(of->value[0]) / 100;
-    aorta_text_printf(out, "%s %s", row->figure, aorta_brief(of->value[0]).text);
-    aorta_text_printf(out, " -> %s%s%s", aorta_brief(of->value[1]).text, *row->unit ? " " : "", row->unit);
+    aorta_text_printf(out, "%s %s", row->figure, aorta_measured(of->value[0]).text);
+    aorta_text_printf(out, " -> %s%s%s", aorta_measured(of->value[1]).text, *row->unit ? " " : "", row->unit);
     if (!(whole > 0)) return;
     if (!interval && of->value[0] > 0 && of->delta / whole >= aorta_most_percent) {
         aorta_text_printf(out, " (%sx)", aorta_brief(of->value[1] / of->value[0]).text);

@@ -102,6 +102,26 @@ struct aorta_brief aorta_brief(double value) {
     return brief;
 }
 
+/* Rounds first, so that 9.996 has as many digits as 10.0. */
+struct aorta_brief aorta_digits(double value, int digits) {
+    struct aorta_brief brief;
+    const double size = fabs(value);
+    const int power = size > 0 ? (int)floor(log10(size)) : 0;
+    const double unit = pow(10, power - digits + 1);
+    const double rounded = size > 0 ? unit * round(size / unit) : 0;
+    int decimals = digits - 1 - (rounded > 0 ? (int)floor(log10(rounded) + 1e-9) : digits - 1);
+    if (decimals < 0) decimals = 0;
+    if (decimals > 9) decimals = 9;
+    snprintf(brief.text, sizeof brief.text, "%.*f", decimals, value);
+    return brief;
+}
+
+/* Fewer for the microseconds and nanoseconds that a recording rounds. */
+struct aorta_brief aorta_measured(double value) {
+    const double size = fabs(value);
+    return aorta_digits(value, size >= 0.01 ? 3 : size >= 0.001 ? 2 : 1);
+}
+
 struct aorta_counted aorta_counted(long long count, const char *noun) {
     struct aorta_counted counted;
     snprintf(counted.text, sizeof counted.text, "%lld %s%s", count, noun, count == 1 ? "" : "s");

@@ -45,6 +45,9 @@ struct aorta_brief {
     char text[32];
 };
 struct aorta_brief aorta_brief(double value);
+/* "34.0", "0.117", "129": three significant digits, for what was measured. */
+struct aorta_brief aorta_measured(double value);
+struct aorta_brief aorta_digits(double value, int digits);
 
 /* "1 stream", "2 streams": a number with its noun. By value, like aorta_brief. */
 struct aorta_counted {

@@ -5,8 +5,6 @@
 #include "base/text.h"
 #include "verdict/verdict.h"
 
-/* "34.3", "0.117", "129": three significant digits, for what was measured. By value, for printf. */
-struct aorta_brief aorta_measured(double value);
 /* The same where the range is within 10% of the value; else two digits. */
 struct aorta_brief aorta_estimated(double value, const double range[2]);
 /* "46", "4.9", "0.12": two significant digits, all before the point. */

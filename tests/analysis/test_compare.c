@@ -529,8 +529,8 @@ static void other_kernels_line_up(void **state) {
     check_near(row_of(&c.comparison, AORTA_SECTION_CATEGORY, "convolution")->values[1].change_ms, -0.020);
     struct aorta_text text = {0};
     aorta_trace_comparison_text(&c.comparison, none, NAN, false, &plain, &text);
-    assert_non_null(strstr(text.data, "  opposite    mm 0.02 -> 0.05 ms (+150%)\n"));
-    assert_non_null(strstr(text.data, "  category    gemm 0.02 -> 0.05 ms (+150%)\n"));
+    assert_non_null(strstr(text.data, "  opposite    mm 0.0200 -> 0.0500 ms (+150%)\n"));
+    assert_non_null(strstr(text.data, "  category    gemm 0.0200 -> 0.0500 ms (+150%)\n"));
     aorta_text_free(&text);
     aorta_trace_comparison_free(&c.comparison);
     for (int side = 0; side < 2; side++) end_recording(&c.recordings[side]);

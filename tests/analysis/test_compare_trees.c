@@ -159,7 +159,7 @@ static void the_first_line_names_what_changed_most(void **state) {
     compare(true, &c);
     assert_string_equal(c.comparison.sides[1].shorter->name, "RMSNorm (module)");
     aorta_trace_comparison_text(&c.comparison, none, NAN, false, &(struct aorta_verdict_style){0}, &text);
-    assert_non_null(strstr(text.data, " ms (-23%), mostly RMSNorm (module) 0.01 -> 0.005 ms (-50%)\n"));
+    assert_non_null(strstr(text.data, " ms (-23%), mostly RMSNorm (module) 0.0100 -> 0.0050 ms (-50%)\n"));
     assert_non_null(strstr(text.data, "        eager: aten::mul, aten::pow\n        fused: fused::rms_norm\n"));
     aorta_trace_comparison_json(&c.comparison, none, NAN, &json);
     json_t *root = json_loads(json.data, 0, NULL);

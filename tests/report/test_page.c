@@ -211,7 +211,8 @@ static void the_page_has_the_reference(void **state) {
     const char *sentence = json_string_value(json_object_get(pair, "step_change"));
     assert_int_equal(strncmp(sentence, "slow is slower than base: ", 26), 0);
     assert_non_null(strstr(said.data, sentence));
-    assert_int_equal(strncmp(json_string_value(json_object_get(pair, "largest_change")), "step 50 -> 70 ms", 16), 0);
+    assert_int_equal(strncmp(json_string_value(json_object_get(pair, "largest_change")), "step 50.0 -> 70.0 ms", 20),
+                     0);
     aorta_text_free(&said);
     char *written = workspace_read(&out, "summary.json");
     json_t *summary = json_loads(written, 0, NULL);
@@ -330,7 +331,8 @@ static void the_largest_difference_is_named(void **state) {
     static const struct side longer[] = {{.step_ns = 10000000}, {.step_ns = 30000000}};
     static const struct side equal[] = {{.step_ns = 10000000}, {.step_ns = 10000000}};
     struct aorta_text slower = compared(longer, NULL), same = compared(equal, NULL);
-    assert_non_null(strstr(slower.data, "b is slower than a: step 50 -> 70 ms (+40%), mostly gemm 10 -> 30 ms "));
+    assert_non_null(
+        strstr(slower.data, "b is slower than a: step 50.0 -> 70.0 ms (+40%), mostly gemm 10.0 -> 30.0 ms "));
     assert_null(strstr(slower.data, "  largest "));
     assert_non_null(strstr(slower.data, "No run was repeated: equal runs are assumed to differ by "));
     assert_non_null(strstr(same.data, "  largest     no figure differs beyond the noise\n"));
@@ -346,7 +348,7 @@ static void steps_of_other_work_are_not_worse(void **state) {
     json_t *root;
     struct aorta_text text = compared(sides, &root);
     assert_non_null(strstr(text.data, "b is within the noise of a: throughput 100 -> 100 "));
-    assert_non_null(strstr(text.data, "  work        another training.batch_size makes other work: step 50 -> 7"));
+    assert_non_null(strstr(text.data, "  work        another training.batch_size makes other work: step 50.0 -> 7"));
     const json_t *figures = json_object_get(json_object_get(root, "comparison"), "metrics");
     assert_string_equal(json_string_value(json_object_get(json_object_get(figures, "step_ms"), "change")), "longer");
     json_decref(root);

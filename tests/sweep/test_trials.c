@@ -432,7 +432,7 @@ static void test_compare(void **state) {
         "  different   word 10 of the command is d=8;, was d=0;\n  chance      p = 0.0");
     run("sweep --compare driver0 driver0", 0, "driver0 is within the noise of driver0: step_ms 22.1 -> 22.1 ms (+0.0%");
     run("sweep --compare driver0 driver1 --json", 0, "step_ms 22.1 -> 30.3 ms (+37%), worse");
-    run("sweep --compare driver0 driver1", 0, "step_ms 10 -> 18 ms (+80%) at a=1 V=p\n");
+    run("sweep --compare driver0 driver1", 0, "step_ms 10.0 -> 18.0 ms (+80%) at a=1 V=p\n");
     run("sweep --compare driver0 driver1 driver0 --label A 'B <1>' C", 0,
         "B <1> is slower than A: step_ms 22.1 -> 30.3 ms");
     run("sweep --compare driver0 driver1 driver0 --label A 'B <1>' C", 0, "C is within the noise of A");
