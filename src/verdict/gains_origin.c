@@ -348,6 +348,56 @@ static bool follows_result(const struct gains *gains, const struct aorta_origin 
            aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST;
 }
 
+/* What surrounds a pause. Names are the trace's; NULL: none. */
+struct surroundings {
+    const char *range, *operation, *around; /* range_within, operation_within */
+    bool marked;                            /* by a range that goes on after the pause */
+    struct calls_within calls;
+};
+
+static struct surroundings surroundings_of(const struct gains *gains, const struct pause *pause) {
+    struct surroundings found = {0};
+    if (!pause->call) return found;
+    found.range = range_within(pause, &found.marked);
+    found.operation = operation_within(pause, &found.around);
+    found.calls = calls_within(pause, gains->verdict->arena);
+    return found;
+}
+
+/* What the host runs in the pause, by the record that says most. NULL: none says it. */
+static const char *host_of(const struct surroundings *found) {
+    const char *names[] = {found->operation, found->calls.name, found->calls.inside ? found->calls.function : NULL,
+                           found->range,     found->around,     found->calls.function};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i]) return names[i];
+    return NULL;
+}
+
+/* What the host does in the pause; AORTA_FACT_COUNT: nothing says. */
+static enum aorta_fact_key doing(const struct gains *gains, const struct pause *pause, const struct surroundings *found,
+                                 const char *where) {
+    const struct calls_within *calls = &found->calls;
+    const unsigned no_allocator = AORTA_PROGRAM_NATIVE | AORTA_PROGRAM_DIRECTIVES;
+    if (compiles(pause, found->range, calls)) return AORTA_FACT_PAUSE_COMPILED;
+    if (calls->name && strstr(calls->name, "GraphInstantiate")) return AORTA_FACT_PAUSE_INSTANTIATES;
+    if (loads(pause, calls->name)) return AORTA_FACT_PAUSE_LOAD;
+    if (calls->computes) return AORTA_FACT_PAUSE_COMPUTES;
+    if (found->around && strstr(found->around, "convolution")) return AORTA_FACT_PAUSE_PLANS;
+    if (!calls->name && !calls->inside && aorta_trace_changes_memory(where) && strcasestr(where, "alloc") &&
+        !(gains->verdict->program & no_allocator))
+        return AORTA_FACT_PAUSE_MEMORY;
+    return AORTA_FACT_COUNT;
+}
+
+/* What the copies around the pause say that it is for; AORTA_FACT_COUNT: nothing. */
+static enum aorta_fact_key serving(const struct gains *gains, const struct aorta_origin *origin, const char *where) {
+    const bool copies = strncmp(where, "Memcpy", 6) == 0 && aorta_copied_how(where) <= AORTA_COPIED_TO_HOST;
+    if (aorta_verdict_saves(gains, origin)) return AORTA_FACT_PAUSE_SAVE;
+    if (!gains->verdict->whole && copies && aorta_verdict_is_offloaded(gains)) return AORTA_FACT_PAUSE_OFFLOAD;
+    if (brings_input(gains, origin, where)) return AORTA_FACT_PAUSE_INPUT;
+    return follows_result(gains, origin) ? AORTA_FACT_PAUSE_RESULT : AORTA_FACT_COUNT;
+}
+
 static void add_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                       const char *where) {
     const struct pause pause = {aorta_trace_graph_trace(gains->built, origin->point),
@@ -360,44 +410,13 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
         if (launches_first(pause.trace, pause.call)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_LOAD);
         return;
     }
-    const char *range = NULL, *operation = NULL, *around = NULL;
-    struct calls_within calls = {0};
-    bool marked = false;
-    if (pause.call) {
-        range = range_within(&pause, &marked);
-        operation = operation_within(&pause, &around);
-        calls = calls_within(&pause, gains->verdict->arena);
-    }
+    const struct surroundings found = surroundings_of(gains, &pause);
     fact->place.after = aorta_facts_text(&finding->facts, name_before(gains, origin));
-    fact->place.host = aorta_facts_text(&finding->facts, operation      ? operation
-                                                         : calls.name   ? calls.name
-                                                         : calls.inside ? calls.function
-                                                         : range        ? range
-                                                         : around       ? around
-                                                                        : calls.function);
-    if (compiles(&pause, range, &calls))
-        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPILED);
-    else if (calls.name && strstr(calls.name, "GraphInstantiate"))
-        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_INSTANTIATES);
-    else if (loads(&pause, calls.name))
-        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_LOAD);
-    else if (calls.computes)
-        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPUTES);
-    else if (around && strstr(around, "convolution"))
-        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_PLANS);
-    else if (!calls.name && !calls.inside && aorta_trace_changes_memory(where) && strcasestr(where, "alloc") &&
-             !(gains->verdict->program & (AORTA_PROGRAM_NATIVE | AORTA_PROGRAM_DIRECTIVES)))
-        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
-    if (marked) return;
-    const bool copies = strncmp(where, "Memcpy", 6) == 0 && aorta_copied_how(where) <= AORTA_COPIED_TO_HOST;
-    if (aorta_verdict_saves(gains, origin))
-        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_SAVE);
-    else if (!gains->verdict->whole && copies && aorta_verdict_is_offloaded(gains))
-        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_OFFLOAD);
-    else if (brings_input(gains, origin, where))
-        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_INPUT);
-    else if (follows_result(gains, origin))
-        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_RESULT);
+    fact->place.host = aorta_facts_text(&finding->facts, host_of(&found));
+    const enum aorta_fact_key flags[] = {doing(gains, &pause, &found, where),
+                                         found.marked ? AORTA_FACT_COUNT : serving(gains, origin, where)};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (flags[i] != AORTA_FACT_COUNT) aorta_facts_flag(&finding->facts, flags[i]);
 }
 
 /* A call has two points, of which its start has the lower number. Their times may be those without the recording. */
