@@ -105,7 +105,10 @@ static size_t count_warmup(const double *step_ns, size_t count, double *later) {
     size_t warmup = 0, regular = 0;
     double all_ns = 0;
     if (count < FEWEST_STEPS) return 0;
-    for (size_t i = half; i < count; i++) all_ns += later[i - half] = step_ns[i];
+    for (size_t i = half; i < count; i++) {
+        later[i - half] = step_ns[i];
+        all_ns += step_ns[i];
+    }
     aorta_sort_double(later, count - half);
     for (size_t i = 0; i < half && (regular < REGULAR_STEPS || i < count / 10); i++) {
         if (!is_slow(step_ns[i], later, count - half)) {
@@ -148,15 +151,16 @@ static void note_trend(struct aorta_trace_analysis *analysis, const double *step
     }
 }
 
-/* A step lasts from the end of the work before it: of the first recorded work that is not known. Three steps are
- * enough to leave one out (AORTA_STEPS_TO_LEAVE_ONE). */
+/* A step lasts from the end of the work before it: of the first recorded work that is not known. */
 static void leave_unled(struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count && !analysis->warmup && !analysis->unled; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         const struct aorta_trace_window *first = aorta_step_after(analysis, rank, NULL);
         const struct aorta_trace_window *second = first ? aorta_step_after(analysis, rank, first) : NULL;
-        const bool more = second && aorta_step_after(analysis, rank, second);
-        if (!more || first->led || !second->led) continue;
+        size_t count = 0;
+        for (const struct aorta_trace_window *window = first; window; window = aorta_step_after(analysis, rank, window))
+            count++;
+        if (count < AORTA_STEPS_TO_LEAVE_ONE || first->led || !second->led) continue;
         analysis->unled = true;
         analysis->steady_from = second->number;
     }

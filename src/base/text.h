@@ -47,7 +47,7 @@ struct aorta_brief {
 struct aorta_brief aorta_brief(double value);
 /* "34.0", "0.117", "129": three significant digits, for what was measured. */
 struct aorta_brief aorta_measured(double value);
-struct aorta_brief aorta_digits(double value, int digits);
+struct aorta_brief aorta_digits(double value, int digits); /* so many significant ones */
 
 /* "1 stream", "2 streams": a number with its noun. By value, like aorta_brief. */
 struct aorta_counted {

@@ -516,7 +516,7 @@ static bool is_large(const struct build *build, double share) {
     return share >= (build->options.all ? LEAST : SHOWN);
 }
 
-/* Readers look for the other block. */
+/* Whether the cause has a block, which readers of "shares" look for. */
 static bool has_block(const struct build *build, enum aorta_cause cause) {
     const struct aorta_verdict *verdict = build->verdict;
     for (size_t i = 0; i < verdict->finding_count; i++) {

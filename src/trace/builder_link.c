@@ -270,7 +270,7 @@ static void count_early(struct aorta_trace_builder *builder) {
             aorta_trace_builder_warn(builder, AORTA_REASON_LAUNCH_AFTER_START, rows[i].offset);
 }
 
-/* Branches of a graph may run beside each other, and the host copies within its own memory. */
+/* Branches of a graph may run at the same time. A copy within the host's memory is no work of the device. */
 static bool may_overlap(const struct aorta_trace *trace, const struct aorta_trace_work *a,
                         const struct aorta_trace_work *b) {
     static const char within_host[] = "Memcpy HtoH";

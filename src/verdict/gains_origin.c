@@ -203,7 +203,7 @@ static const char *operation_within(const struct pause *pause, const char **arou
     return NULL;
 }
 
-/* What calls of the host that neither launch nor wait for the device did in the pause, and Python. */
+/* The host in the pause, as recorded: calls that neither launch nor wait for the device, and functions of Python. */
 struct calls_within {
     const char *name;     /* whose calls fill the pause; NULL: none */
     const char *function; /* of Python, the innermost that fills it; NULL: none is recorded */
@@ -314,8 +314,8 @@ static bool comes_again(const struct aorta_trace *trace, const struct aorta_trac
 }
 
 /* Whether a compiler runs in the pause: a range says so ("CompiledFxGraph" runs what was compiled), or the next launch
- * is the first of a kernel whose name is a compiler's, or a process was started before it. A pause that comes again, or
- * that another call fills, compiles nothing. */
+ * is the first of a kernel whose name is a compiler's, or follows a process that the program started. A pause that
+ * comes again, or that another call fills, compiles nothing. */
 static bool compiles(const struct pause *pause, const char *range, const struct calls_within *within) {
     enum { SOON = 4 }; /* calls, of which the first may allocate */
     static const char *const makers[] = {"triton_", "fused_", "nvfuser", "cudapy", "cupy_"};

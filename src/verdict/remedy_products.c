@@ -473,7 +473,7 @@ static bool alike(const struct remedy_model *model, size_t a, size_t b) {
            (model->operations || !x->kernels || has_few_blocks(model, x));
 }
 
-/* Products, and what factorises matrices. */
+/* Products, and what factorizes matrices. */
 static bool is_of_matrices(const struct leaf *leaf) {
     static const char *const names[] = {"getrf", "potrf", "geqrf", "gesvd", "syevj", "trsm"};
     bool is = leaf->kind == LEAF_PRODUCT;

@@ -1080,7 +1080,7 @@ static void small_products_of_one_size_are_batched(void **state) {
     blocks = 64;
 }
 
-/* A loop factorises 16 small matrices and puts the results together, in a recording without operations. Together they
+/* A loop factorizes 16 small matrices and puts the results together, in a recording without operations. Together they
  * take as long as one. What follows them is not the loop's end if it puts nothing together. */
 static void small_factorizations_in_a_loop_are_batched(void **state) {
     (void)state;
