@@ -253,8 +253,25 @@ TWELFTH = [
     pair("histograms", 1, "histograms.py", "", "seldom", "copy host_pause host_sync"),
     pair("members", 1, "members.py", "", "vmap", LAUNCHES),
 ]
+THIRTEENTH = [
+    pair("doubles", 1, "doubles.py", "", "floats", "precision", how=BOTH),
+    pair("orbits", 1, "orbits.py", "", "narrow", "precision"),
+    pair("branches", 1, "branches.py", "", "multiply", "host_sync"),
+    pair("pixels", 1, "pixels.py", "", "bytes", "copy host_pause data_wait host_sync"),
+    pair("features", 1, "features.py", "", "joined", f"{LAUNCHES} embedding", how=BOTH),
+    pair("confusion", 1, "confusion.py", "", "device", f"host_sync {LAUNCHES}"),
+    pair("guidance", 1, "guidance.py", "", "together", LAUNCHES, how=BOTH),
+    pair("whitened", 1, "whitened.py", "", "plain", f"{LAUNCHES} recompute", how=BOTH),
+    pair("convolutions", 1, "convolutions.py", "", "tried", "library layout", advice="benchmark", how=BOTH),
+    pair("beams", 1, "beams.py", "", "noted", "copy casts fusion embedding", how=BOTH),
+    pair("letters", 1, "letters.py", "", "scan", f"host_sync {LAUNCHES}"),
+    pair("bars", 1, "bars.py", "", "seldom", f"host_sync {LAUNCHES}"),
+    pair("compiled_small", 1, "compiled_small.py", "", "graph", "host_launch", how=BOTH),
+    pair("managed", 1, "managed.cu", "", "copied", "copy host_pause host_sync"),
+]
 SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH, "seventh": SEVENTH,
-        "eighth": EIGHTH, "ninth": NINTH, "tenth": TENTH, "eleventh": ELEVENTH, "twelfth": TWELFTH}
+        "eighth": EIGHTH, "ninth": NINTH, "tenth": TENTH, "eleventh": ELEVENTH, "twelfth": TWELFTH,
+        "thirteenth": THIRTEENTH}
 PAIRS = {one.name: one for group in SETS.values() for one in group}
 
 
