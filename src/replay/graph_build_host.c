@@ -525,7 +525,7 @@ static uint32_t removal_of(const struct place *longest, size_t pause) {
 enum {
     ENDS_NS = 500000, /* a wait ends so long after the device's work at most, */
     ENDS_MOST = 8,    /* … and after this part of its length: a pause that ends later is the host's own work. */
-    ENDS_PART = 50,   /* A long wait may end this part of its length later: threads that slept long wake up late. */
+    ENDS_PART = 25,   /* A long wait may end this part of its length later: threads that slept long wake up late. */
     SLACK_NS = 2000,  /* between clocks of host and device */
     FEWEST = 3,       /* pauses of a place that can be called waits */
     LOOK_BACK = 64,   /* spans */

@@ -758,6 +758,7 @@ static void a_wait_without_a_call(void **unused) {
     (void)unused;
     wait_without_a_call(2000, 100, true);
     wait_without_a_call(60000, 1000, true);
+    wait_without_a_call(24000, 800, true); /* a batch of steps in JAX */
     wait_without_a_call(1200, 400, false);
 }
 
