@@ -450,11 +450,14 @@ static const char *suffix(struct build *build, const struct aorta_finding *findi
     return first_phrase(build, finding, templates);
 }
 
-/* A remedy that does what a larger one does: TF32, where 16 bits gain more. */
+/* A remedy that does what a larger one does: TF32, where 16 bits gain more, and fp32, where TF32 does. */
 static bool is_alternative(const struct aorta_verdict *verdict, size_t index) {
     const struct aorta_finding *finding = &verdict->findings[index];
     if (!finding->remedy || finding->cause != AORTA_CAUSE_PRECISION) return false;
-    if (strcmp(finding->remedy, "precision=tf32") != 0 && !(finding->then_ms < 0.5 * finding->gain_ms)) return false;
+    const bool lesser =
+        !strcmp(finding->remedy, "precision=tf32") ||
+        (!strcmp(finding->remedy, "precision=fp32") && aorta_facts_has(&finding->facts, AORTA_FACT_ALL_FP64));
+    if (!lesser && !(finding->then_ms < 0.5 * finding->gain_ms)) return false;
     for (size_t i = 0; i < verdict->finding_count; i++) {
         const struct aorta_finding *other = &verdict->findings[i];
         const double more_ms = aorta_finding_shown_ms(other) - aorta_finding_shown_ms(finding);

@@ -83,6 +83,12 @@ size_t aorta_trace_text_count(const struct aorta_trace *trace) {
     return trace->texts->count;
 }
 
+bool aorta_trace_has_text(const struct aorta_trace *trace, const char *part) {
+    for (size_t i = 0; i < aorta_trace_text_count(trace); i++)
+        if (strstr(aorta_trace_text(trace, (uint32_t)i), part)) return true;
+    return false;
+}
+
 int aorta_trace_rank_in_path(const char *path) {
     int number = -1;
     for (const char *at = path; (at = strcasestr(at, "rank")); at++) {

@@ -389,7 +389,8 @@ const char *aorta_trace_warning_text(const struct aorta_trace *trace, enum aorta
 
 /* The text with this number; "" for NONE. Lives as long as the trace. */
 const char *aorta_trace_text(const struct aorta_trace *trace, uint32_t text);
-size_t aorta_trace_text_count(const struct aorta_trace *trace); /* numbers are 0 … count - 1 */
+size_t aorta_trace_text_count(const struct aorta_trace *trace);               /* numbers are 0 … count - 1 */
+bool aorta_trace_has_text(const struct aorta_trace *trace, const char *part); /* any text contains it */
 
 /* Whether a call launches work: a kernel, a graph, a copy, a fill. */
 bool aorta_trace_call_launches(const struct aorta_trace_call *call);

@@ -142,6 +142,42 @@ static void drop_turns(const struct aorta_launched_work *launched, const void *c
         }
 }
 
+/* ---- values one by one ----
+ *
+ * As metrics of each class: short kernels make a value, which the host reads. Made for all at once, the values take
+ * what one of them takes.
+ *
+ *     launched  compare and sum copy | compare and sum copy | …
+ */
+
+enum { VALUE_WORK = 8, FEWEST_VALUES = 8 };
+
+/* From a copy of a value: the last of those that follow in such a loop; the copy itself: there is none. */
+static size_t last_value(const struct aorta_launched_work *launched, size_t first, size_t *count) {
+    static const int64_t SHORT_NS = 10000;
+    size_t last = first;
+    *count = 1;
+    for (size_t i = first + 1; i < launched->count && i - last <= VALUE_WORK; i++) {
+        const struct aorta_trace_work *work = launched->work[i];
+        const char *name = aorta_trace_text(launched->rank->trace, work->name);
+        if (work->end_ns - work->start_ns > SHORT_NS || aorta_kernel_is_gemm(name)) break;
+        if (!aorta_trace_is_value(launched->rank->trace, work)) continue;
+        last = i;
+        ++*count;
+    }
+    return last;
+}
+
+static void drop_all_but_one_value(const struct aorta_launched_work *launched, const void *context) {
+    (void)context;
+    for (size_t i = 0, count; i < launched->count; i++) {
+        if (!aorta_trace_is_value(launched->rank->trace, launched->work[i])) continue;
+        const size_t last = last_value(launched, i, &count);
+        for (size_t j = i + 1; count >= FEWEST_VALUES && j <= last; j++) aorta_drop_work(launched, j);
+        i = last;
+    }
+}
+
 /* ---- data that comes back ----
  *
  * What a step copies to the host, and whether it comes back: gradients and parameters of an optimizer on the host, rows
@@ -624,11 +660,19 @@ static void add_faults(struct gains *gains) {
 
 /* Waits that go with the work that only serves them: its launches are more of the gain than the waits. */
 static void add_awaited(struct gains *gains) {
+    static const double MORE = 1.05;
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_SYNC);
     double gain_ms = finding ? gain_of_awaited(gains, &finding->facts) : 0;
     if (finding && aorta_verdict_loops_over_experts(&gains->analysis->ranks[0]))
         gain_ms =
             fmax(gain_ms, aorta_gain_without_work(gains, aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC), drop_turns, NULL));
+    if (finding && aorta_facts_has(&finding->facts, AORTA_FACT_VALUES)) {
+        const double values_ms =
+            aorta_gain_without_work(gains, aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC), drop_all_but_one_value, NULL);
+        if (values_ms > fmax(gain_ms, MORE * finding->alone_ms))
+            aorta_facts_flag(&finding->facts, AORTA_FACT_ONE_BY_ONE);
+        gain_ms = fmax(gain_ms, values_ms);
+    }
     if (!finding || gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
     const double launches_ms = gain_ms - finding->alone_ms;
     aorta_gains_replace(gains, finding, gain_ms);

@@ -375,6 +375,8 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
     add_bounds(remedies);
     if (remedies->unknown) add_plain(remedies);
     run_all(remedies);
+    remedies->reorders = model->reorders;
+    remedies->all_fp64 = model->all_fp64;
     remedies->wide_attention = model->wide_attention;
     remedies->fallback = model->fallback;
 }

@@ -63,6 +63,8 @@ struct aorta_remedies {
     bool no_bf16;                  /* the card has 16 bits as fp16 only */
     bool amd;                      /* the card */
     bool wide_attention;           /* attention that is written out in fp32: 16 bits gain with it in one kernel */
+    bool reorders;                 /* the cache of keys and values, as beam search does */
+    bool all_fp64;                 /* nearly all kernels that say their type */
     bool looks_up;                 /* rows of a table, as of a vocabulary */
     bool norms_batches, convolves; /* as networks of convolutions do */
     bool fallback;                 /* scaled_dot_product_attention computes 16 bits without a fused kernel */

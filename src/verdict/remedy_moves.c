@@ -199,12 +199,40 @@ static bool concatenates(const struct leaf *leaf) {
     return strstr(leaf->kernel, "CatArrayBatchedCopy") != NULL;
 }
 
+/* A copy of rows that takes a good part of what attention takes. */
+static bool gathers_cache(const struct leaf *leaf, double attention_ns) {
+    static const double OF_ATTENTION = 0.3;
+    return aorta_remedy_looks_up(leaf) && leaf->ns >= OF_ATTENTION * attention_ns;
+}
+
+/* Beam search puts the keys and values of each layer into the order of the beams that stay: two copies for each
+ * attention. Whoever notes the order instead copies nothing. */
+static void claim_reordered(struct remedy_model *model) {
+    static const double NEAR = 0.05;
+    double attentions = 0, attention_ns = 0, gathers = 0;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (!leaf->counted || !(leaf->kernels_any & AORTA_KERNEL_FUSED_ATTENTION)) continue;
+        attentions++;
+        attention_ns += leaf->ns;
+    }
+    attention_ns = attentions > 0 ? attention_ns / attentions : NAN;
+    for (size_t i = 0; i < model->leaf_count; i++)
+        gathers += model->leaves[i].counted && gathers_cache(&model->leaves[i], attention_ns);
+    if (!(fabs(gathers - 2 * attentions) <= NEAR * gathers)) return;
+    for (size_t i = 0; i < model->leaf_count; i++)
+        if (gathers_cache(&model->leaves[i], attention_ns))
+            aorta_remedy_claim(model, i, 0, aorta_leaf_work(&model->leaves[i]));
+    model->reorders = gathers > 0;
+}
+
 /* Attention to one token reads the keys and values once, which their copies do, too. All other copies in front of
  * attention take less: it reads more than one of them. */
 void aorta_remedy_cache(struct remedy_model *model) {
     enum { REACH = 12 };
     static const double OF_ATTENTION = 0.8, ALIKE = 0.1, NEW_TOKEN_NS = 3000;
     if (model->own) return;
+    if (!model->rank->trains) claim_reordered(model); /* of which all time is known */
     (void)aorta_remedy_unsized(model);
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *attention = &model->leaves[i];
@@ -304,13 +332,12 @@ static void unsized_layout(struct remedy_model *model) {
 }
 
 /* A U-Net of volumes with instance norms took 58 ms in channels_last_3d, and 47 ms without it (H200, TF32). Instance
- * norms copy what they read to NCHW. */
+ * norms copy what they read to NCHW. Convolutions of sequences have no NHWC. */
 static bool stays_nchw(const struct aorta_trace *trace) {
     static const char *const names[] = {"conv3d", "pool3d", "instance_norm"};
-    for (size_t i = 0; i < aorta_trace_text_count(trace); i++)
-        for (size_t j = 0; j < sizeof names / sizeof *names; j++)
-            if (strstr(aorta_trace_text(trace, (uint32_t)i), names[j])) return true;
-    return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (aorta_trace_has_text(trace, names[i])) return true;
+    return aorta_trace_has_text(trace, "conv1d") && !aorta_trace_has_text(trace, "conv2d");
 }
 
 void aorta_remedy_layout(struct remedy_model *model) {

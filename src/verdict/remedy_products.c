@@ -123,31 +123,58 @@ static bool is_untyped(const struct remedy_model *model, const struct leaf *leaf
     return !model->operations && !leaf->kernels && leaf->kind != LEAF_TRANSFER;
 }
 
-/* PyTorch computes in fp32 unless it is given fp64, as NumPy's arrays are. Half the bytes; products gain what the
- * device has more of fp32. */
-void aorta_remedy_fp32(struct remedy_model *model) {
-    static const double HALF = 0.5, NEARLY_ALL = 0.8;
-    const double *tflops = model->peaks.tflops, wide = tflops[AORTA_IN_FP64] / tflops[AORTA_IN_FP32];
-    const double product = isnan(wide) ? HALF : fmin(1, wide);
+/* Most of what says its type is in fp64. XLA's loops do not say it. */
+static bool is_all_fp64(struct remedy_model *model) {
+    static const double NEARLY_ALL = 0.8;
+    const bool products = aorta_trace_framework(model->trace) == AORTA_FRAMEWORK_XLA;
     double double_ns = 0, typed_ns = 0;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
+        if (!leaf->counted || !leaf->kernels || (products && !aorta_leaf_multiplies(leaf))) continue;
         double_ns += is_fp64(leaf) ? leaf->ns : 0;
-        typed_ns += leaf->kernels ? leaf->ns : 0;
+        typed_ns += leaf->ns;
     }
-    if (!(double_ns > 0) || !aorta_framework_is_torch(aorta_trace_framework(model->trace))) return;
+    return model->all_fp64 = double_ns > NEARLY_ALL * typed_ns;
+}
+
+/* What fp64 takes in fp32: half the bytes, and this share of its products' time. */
+static void claim_fp64(struct remedy_model *model, double product) {
+    static const double HALF = 0.5;
+    const bool all = is_all_fp64(model), untyped = aorta_trace_framework(model->trace) == AORTA_FRAMEWORK_XLA;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        const bool copy = is_untyped(model, leaf) && double_ns > NEARLY_ALL * typed_ns;
-        if (leaf->kind == LEAF_TRANSFER || !(copy || is_fp64(leaf))) continue;
-        aorta_remedy_claim(
-            model, i, fmax(leaf->ns * (aorta_leaf_multiplies(leaf) ? product : HALF), fmin(leaf->ns, SHORTEST_NS)), 0);
+        const bool goes_along = all && (untyped || is_untyped(model, leaf));
+        if (leaf->kind == LEAF_TRANSFER || !(goes_along || is_fp64(leaf))) continue;
+        const double left = aorta_leaf_multiplies(leaf) ? product : HALF;
+        aorta_remedy_claim(model, i, fmax(leaf->ns * left, fmin(leaf->ns, SHORTEST_NS)), 0);
     }
+}
+
+/* An orbit model of JAX took 2.75 ms in fp64, and 0.75 ms in fp32, whose products XLA computes in TF32 (H200). */
+static double tf32_share_of_fp64(const struct remedy_model *model) {
+    static const double REACHED = 0.7;
+    const double *tflops = model->peaks.tflops;
+    return fmin(1, tflops[AORTA_IN_FP64] / tflops[AORTA_IN_TF32] / REACHED);
+}
+
+/* Frameworks compute in fp32 unless they are given fp64, as NumPy's arrays are. Products gain what the device has more
+ * of fp32. */
+void aorta_remedy_fp32(struct remedy_model *model) {
+    static const double HALF = 0.5;
+    const enum aorta_framework framework = aorta_trace_framework(model->trace);
+    const double *tflops = model->peaks.tflops, wide = tflops[AORTA_IN_FP64] / tflops[AORTA_IN_FP32];
+    const bool xla = framework == AORTA_FRAMEWORK_XLA;
+    if (!xla && !aorta_framework_is_torch(framework)) return;
+    if (xla && !is_all_fp64(model)) return;
+    const double product = xla && !model->amd ? tf32_share_of_fp64(model) : fmin(1, wide);
+    claim_fp64(model, isnan(wide) ? HALF : product);
 }
 
 /* PyTorch does not pass its setting on to MIOpen: on AMD, of products only. */
 void aorta_remedy_tf32(struct remedy_model *model) {
     if (isnan(model->peak[MATH_TF32])) return;
+    if (aorta_framework_is_torch(aorta_trace_framework(model->trace)) && !model->amd && is_all_fp64(model))
+        claim_fp64(model, tf32_share_of_fp64(model));
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         if (leaf->math != MATH_FP32 || (model->amd && leaf->kind == LEAF_CONVOLUTION)) continue;

@@ -258,7 +258,7 @@ static double gradient_elements(const struct leaf *leaf) {
 bool aorta_remedy_looks_up(const struct leaf *leaf) {
     static const char *const parts[] = {"index_select", "embedding", "gather_kernel", "indexSelect"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strstr(leaf->name, parts[i])) return true;
+        if (strstr(leaf->name, parts[i]) || strstr(leaf->kernel, parts[i])) return true;
     return false;
 }
 

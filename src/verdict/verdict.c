@@ -429,6 +429,15 @@ static void mark_launches(const struct aorta_trace_rank *rank, struct aorta_verd
     if (aorta_program_optimizes(rank, memory)) mark(verdict, cause, cause, AORTA_FACT_OPTIMIZES);
 }
 
+/* No graph can contain a wait for a value. */
+static void mark_values(struct aorta_verdict *verdict) {
+    enum { SEVERAL = 4 }; /* per step */
+    const struct aorta_finding *waits = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_SYNC);
+    if (!waits || !aorta_facts_has(&waits->facts, AORTA_FACT_VALUES)) return;
+    if (aorta_facts_find(&waits->facts, AORTA_FACT_CALLER)->value < SEVERAL) return;
+    mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_SYNC, AORTA_FACT_MANY_VALUES);
+}
+
 /* Gathers and reductions to shards are of parameters and gradients where these are sharded. In inference they are of
  * activations otherwise. */
 static void mark_shards(const struct aorta_trace_rank *rank, struct aorta_verdict *verdict,
@@ -459,8 +468,12 @@ static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, st
     if (!analysis->ranks[0].trains)
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_PRECISION, AORTA_FACT_NO_GRADIENTS);
     mark_launches(&analysis->ranks[0], verdict, &scratch);
+    mark_values(verdict);
     mark_shards(&analysis->ranks[0], verdict, &scratch);
     aorta_arena_end(&scratch, verdict->arena);
+    if (aorta_trace_has_text(analysis->ranks[0].trace, "MallocManaged") ||
+        aorta_trace_has_text(analysis->ranks[0].trace, "MemAllocManaged"))
+        mark(verdict, AORTA_CAUSE_HOST_PAUSE, AORTA_CAUSE_HOST_PAUSE, AORTA_FACT_PAUSE_MANAGED);
     if (shares_process(analysis))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_PAUSE, AORTA_FACT_ONE_PROCESS);
 }

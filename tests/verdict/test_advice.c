@@ -94,6 +94,7 @@ static void test_launches_of_what_the_program_does(void **state) {
                 {{AORTA_FACT_NO_GRADIENTS, AORTA_FACT_DECODES}, "a static KV cache", "optimizer"},
                 {{0}, "or a larger batch", "optimizer"},
                 {{AORTA_FACT_OPTIMIZES}, "fused/foreach optimizer", "KV cache"},
+                {{AORTA_FACT_OPTIMIZES, AORTA_FACT_MANY_VALUES}, "take .item(), .cpu() and branches", "KV cache"},
                 {{AORTA_FACT_SHARDED}, "torch.compile each layer, larger units", "optimizer"},
                 {{AORTA_FACT_SHARDED, AORTA_FACT_OPTIMIZES}, "torch.compile each layer, a fused optimizer", "graph"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -101,6 +102,25 @@ static void test_launches_of_what_the_program_does(void **state) {
         said_expect(advice, rows[i].words);
         if (strstr(advice, rows[i].other)) fail_msg("%s: %s", rows[i].other, advice);
     }
+}
+
+/* Facts of a program that choose other advice. */
+static void test_facts_choose_advice(void **state) {
+    (void)state;
+    static const struct {
+        enum aorta_cause cause;
+        unsigned program;
+        enum aorta_fact_key facts[4];
+        const char *words;
+    } rows[] = {
+        {AORTA_CAUSE_HOST_LAUNCH, AORTA_PROGRAM_COMPILED, {AORTA_FACT_MANY_VALUES}, "keep compiled graphs whole"},
+        {AORTA_CAUSE_HOST_SYNC, AORTA_PROGRAM_COMPILED, {AORTA_FACT_MANY_VALUES}, "each breaks its graph"},
+        {AORTA_CAUSE_HOST_SYNC, AORTA_PROGRAM_TORCH, {AORTA_FACT_MANY_VALUES}, "torch.stack(values)"},
+        {AORTA_CAUSE_HOST_PAUSE, AORTA_PROGRAM_NATIVE, {AORTA_FACT_PAUSE_MANAGED}, "cudaMemPrefetchAsync"},
+        {AORTA_CAUSE_HOST_PAUSE, AORTA_PROGRAM_NATIVE, {0}, "find what the host does: sleep"},
+        {AORTA_CAUSE_LAYOUT, AORTA_PROGRAM_TORCH, {0}, "torch.backends.cudnn.benchmark = True"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        said_expect(advice_of(rows[i].cause, rows[i].program, -1, rows[i].facts), rows[i].words);
 }
 
 /* Gradients alone need a scaled loss. */
@@ -425,6 +445,7 @@ int main(void) {
         cmocka_unit_test(test_a_remedy_can_be_pointless),
         cmocka_unit_test(test_programs_and_facts_differ),
         cmocka_unit_test(test_launches_of_what_the_program_does),
+        cmocka_unit_test(test_facts_choose_advice),
         cmocka_unit_test(test_half_precision_without_bf16),
         cmocka_unit_test(test_devices_differ),
         cmocka_unit_test(test_collectives_of_gpus),

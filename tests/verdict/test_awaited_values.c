@@ -105,6 +105,12 @@ static void launches_go_with_what_they_serve(void **state) {
          AORTA_FACT_SYNC_NORMS,
          "convert_sync_batchnorm",
          AORTA_CAUSE_HOST_SYNC},
+        {"values one by one", /* all but the first go, an eighth less */
+         {"-at::native::elementwise<CompareEq>", "-at::native::elementwise<And>", "-reduce<sum_functor>", "-" COPY,
+          "-" WAIT},
+         AORTA_FACT_ONE_BY_ONE,
+         "torch.stack(values)",
+         AORTA_CAUSE_HOST_SYNC},
         {"experts", /* all turns but the first go, and their products' time stays: a tenth less */
          {"-DeviceSelectSweepKernel", "-" COPY, "-" WAIT, "-vectorized_gather_kernel", "-sm90_xmma_gemm",
           "-at::native::indexFuncLargeIndex"},

@@ -871,12 +871,18 @@ static const struct op cast_weights[] = {KERNEL("bfloat16_copy_kernel_cuda", 8, 
                                           KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_TNN", 110, 0)};
 
 /* Keys and values are copied to append a token; are written in place; and queries and keys of all tokens are turned. */
-static const struct op grown_cache[] = {KERNEL("CatArrayBatchedCopy<float>", 800, 0),
-                                        KERNEL("CatArrayBatchedCopy<float>", 812, 0),
-                                        KERNEL("flash_fwd_splitkv_kernel", 133, 0)},
-                       spacious_cache[] = {KERNEL("flash_fwd_splitkv_kernel", 133, 0)},
-                       turned[] = {KERNEL("CatArrayBatchedCopy<float>", 100, 0),
-                                   KERNEL("CatArrayBatchedCopy<float>", 100, 0), KERNEL("flash_fwd_kernel", 250, 0)};
+static const struct op
+    grown_cache[] = {KERNEL("CatArrayBatchedCopy<float>", 800, 0), KERNEL("CatArrayBatchedCopy<float>", 812, 0),
+                     KERNEL("flash_fwd_splitkv_kernel", 133, 0)},
+    spacious_cache[] = {KERNEL("flash_fwd_splitkv_kernel", 133, 0)},
+    reordered_cache[] = {KERNEL("flash_fwd_splitkv_kernel", 133, 0), KERNEL("flash_fwd_splitkv_kernel", 133, 0),
+                         KERNEL("vectorized_gather_kernel", 120, 0), KERNEL("vectorized_gather_kernel", 120, 0),
+                         KERNEL("vectorized_gather_kernel", 120, 0), KERNEL("vectorized_gather_kernel", 120, 0)},
+    noted_order[] = {KERNEL("flash_fwd_splitkv_kernel", 133, 0), KERNEL("flash_fwd_splitkv_kernel", 133, 0)},
+    gathered[] = {KERNEL("flash_fwd_splitkv_kernel", 133, 0), KERNEL("flash_fwd_splitkv_kernel", 133, 0),
+                  KERNEL("vectorized_gather_kernel", 120, 0)}, /* no cache: one for two attentions */
+    turned[] = {KERNEL("CatArrayBatchedCopy<float>", 100, 0), KERNEL("CatArrayBatchedCopy<float>", 100, 0),
+                KERNEL("flash_fwd_kernel", 250, 0)};
 
 /* Batch norms of NCHW between converted convolutions, and those of NHWC. */
 static const struct op plane_norms[] = {KERNEL("nchwToNhwcKernel", 200, 0), KERNEL("sm90_xmma_fprop_bf16_nhwc", 300, 0),
@@ -947,8 +953,10 @@ static void casts_of_training_and_norms_and_other_copies_stay(void **state) {
     static const struct {
         const struct op *ops;
         size_t count;
-    } programs[] = {
-        {cast_in_training, COUNT(cast_in_training)}, {cast_by_norms, COUNT(cast_by_norms)}, {turned, COUNT(turned)}};
+    } programs[] = {{cast_in_training, COUNT(cast_in_training)},
+                    {cast_by_norms, COUNT(cast_by_norms)},
+                    {turned, COUNT(turned)},
+                    {gathered, COUNT(gathered)}};
     for (size_t i = 0; i < COUNT(programs); i++) {
         struct found found = find(programs[i].ops, programs[i].count, 7, WITHOUT_OPERATIONS);
         assert_true(found.remedies.rows[AORTA_REMEDY_WEIGHTS].alone_ns <= 0);
@@ -1109,6 +1117,7 @@ static void volumes_and_instance_norms_stay_nchw(void **state) {
         bool stays;
     } beside[] = {{"aten::max_pool2d_with_indices", "max_pool_forward_nchw", false},
                   {"aten::max_pool3d_with_indices", "max_pool3d_with_indices_single_out_frame", true},
+                  {"aten::conv1d", "cudnn_conv1d", true},
                   {"aten::instance_norm", "batch_norm_collect_statistics_kernel", true}};
     for (size_t i = 0; i < COUNT(beside); i++)
         for (int shapes = 0; shapes <= WITHOUT_OPERATIONS; shapes++) {
@@ -1278,6 +1287,38 @@ static void frameworks_are_known_by_names(void **state) {
     launched_by = "cudaLaunchKernel";
 }
 
+/* Beam search copies keys and values of each layer; without the copies only attention is left. */
+static void an_order_that_is_noted_copies_nothing(void **state) {
+    (void)state;
+    struct found worse = find(reordered_cache, COUNT(reordered_cache), 7, WITHOUT_OPERATIONS);
+    struct found better = find(noted_order, COUNT(noted_order), 7, WITHOUT_OPERATIONS);
+    assert_float_equal(worse.remedies.rows[AORTA_REMEDY_CACHE].alone_ns, 480e3, 1);
+    assert_true(worse.remedies.reorders);
+    assert_true(better.remedies.rows[AORTA_REMEDY_CACHE].alone_ns <= 0);
+    assert_false(better.remedies.reorders);
+    end(&worse);
+    end(&better);
+}
+
+/* fp64 on an H100: its rate is that of fp32 without TF32. XLA's fp32 has TF32, and its loops go along. */
+static void doubles_gain_most_in_tf32(void **state) {
+    (void)state;
+    static const struct op torch[] = {KERNEL("sm90_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize128x64x16", 1000, 0),
+                                      KERNEL("at::native::vectorized_elementwise_kernel<4, lambda(double)>", 100, 0)};
+    static const struct op xla[] = {KERNEL("sm90_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize128x64x16", 1000, 0),
+                                    KERNEL("loop_multiply_fusion_1", 100, 0)};
+    static const double LEFT = 66.9 / 494.7 / 0.7;
+    launched_by = "cudaLaunchKernel";
+    struct found found = find(torch, COUNT(torch), 7, WITHOUT_OPERATIONS);
+    assert_true(found.remedies.all_fp64);
+    assert_float_equal(found.remedies.rows[AORTA_REMEDY_FP32].alone_ns, 50e3, 100);
+    assert_float_equal(found.remedies.rows[AORTA_REMEDY_TF32].alone_ns, 50e3 + 1000e3 * (1 - LEFT), 100);
+    end(&found);
+    found = find(xla, COUNT(xla), 7, WITHOUT_OPERATIONS);
+    assert_float_equal(found.remedies.rows[AORTA_REMEDY_FP32].alone_ns, 50e3 + 1000e3 * (1 - LEFT), 100);
+    end(&found);
+}
+
 /* On AMD kernels say their types otherwise, with sizes recorded or not, and TF32 is of products only. */
 static void amd_has_names_of_its_own(void **state) {
     (void)state;
@@ -1377,6 +1418,8 @@ int main(void) {
         cmocka_unit_test(frameworks_are_known_by_names),
         cmocka_unit_test(biased_attention_stays),
         cmocka_unit_test(turning_copies_gain_little),
+        cmocka_unit_test(doubles_gain_most_in_tf32),
+        cmocka_unit_test(an_order_that_is_noted_copies_nothing),
         cmocka_unit_test(amd_has_names_of_its_own),
         cmocka_unit_test(widened_attention_can_be_fused),
         cmocka_unit_test(softmax_stays_wide),
