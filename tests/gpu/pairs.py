@@ -269,9 +269,25 @@ THIRTEENTH = [
     pair("compiled_small", 1, "compiled_small.py", "", "graph", "host_launch", how=BOTH),
     pair("managed", 1, "managed.cu", "", "copied", "copy host_pause host_sync"),
 ]
+FOURTEENTH = [
+    pair("sentences", 1, "sentences.py", "", "host", "host_sync copy", how=BOTH),
+    pair("slices", 1, "slices.py", "", "whole", f"attention {LAUNCHES}", how=BOTH),
+    pair("reviews", 1, "reviews.py", "", "before", "data_wait host_pause"),
+    pair("jax_lambda", 1, "jax_lambda.py", "", "once", "host_pause"),
+    pair("eight_bits", 1, "eight_bits.py", "", "wide", "casts fusion", how=BOTH),
+    pair("prices", 1, "prices.py", "", "unfolded", LAUNCHES, how=BOTH),
+    pair("padded_loss", 1, "padded_loss.py", "", "weights", "host_sync", how=BOTH),
+    pair("finite", 1, "finite.py", "", "trusted", "host_sync"),
+    pair("preconditioned", 1, "preconditioned.py", "", "seldom", "host_sync library optimizer recompute"),
+    pair("towers", 1, "towers.py", "", "beside", "serialized_streams few_blocks small_kernels"),
+    pair("jax_average", 1, "jax_average.py", "", "device", "copy host_pause host_sync"),
+    pair("callbacks", 1, "callbacks.cu", "", "own", "host_pause launch_latency copy serialized_streams"),
+    pair("polls", 1, "polls.cu", "", "once", "host_pause host_sync"),
+    pair("symbols", 1, "symbols.cu", "", "arguments", "copy host_launch"),
+]
 SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH, "seventh": SEVENTH,
         "eighth": EIGHTH, "ninth": NINTH, "tenth": TENTH, "eleventh": ELEVENTH, "twelfth": TWELFTH,
-        "thirteenth": THIRTEENTH}
+        "thirteenth": THIRTEENTH, "fourteenth": FOURTEENTH}
 PAIRS = {one.name: one for group in SETS.values() for one in group}
 
 
