@@ -165,12 +165,28 @@ static void say_processors(const struct aorta_machine_summary *summary, struct s
     }
 }
 
+/* Other processes on the GPU of the one at `first` whose shares are unknown; 0: an earlier one was on it, too. */
+static size_t count_unknown(const struct aorta_machine_summary *summary, size_t first) {
+    size_t count = 0;
+    for (size_t i = 0; i < summary->other_count; i++) {
+        const struct aorta_machine_other *other = &summary->others[i];
+        if (!isnan(other->sm_share) || other->gpu != summary->others[first].gpu) continue;
+        if (i < first) return 0;
+        count++;
+    }
+    return count;
+}
+
 static void say_others(const struct aorta_machine_summary *summary, struct said *said) {
     for (size_t i = 0; i < summary->other_count; i++) {
         const struct aorta_machine_other *other = &summary->others[i];
-        if (other->sm_share < sm_much) continue;
+        const size_t unknown = isnan(other->sm_share) ? count_unknown(summary, i) : 1;
+        if (!unknown || other->sm_share < sm_much) continue;
         next(said);
-        aorta_text_printf(said->out, "another process (%lld) used GPU %zu", (long long)other->pid, other->gpu);
+        if (unknown > 1)
+            aorta_text_printf(said->out, "%zu other processes used GPU %zu", unknown, other->gpu);
+        else
+            aorta_text_printf(said->out, "another process (%lld) used GPU %zu", (long long)other->pid, other->gpu);
         if (!isnan(other->sm_share))
             aorta_text_printf(said->out, ", up to %.0f%% of its multiprocessors' time", 100 * other->sm_share);
         else

@@ -483,17 +483,24 @@ static void add_alternatives(struct build *build, struct aorta_view_block *block
     }
 }
 
+/* A gap of the device that is worth a block: a long one, or one of a good part of the step, in several steps. */
+static bool is_long_gap(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
+                        const struct aorta_fact *gap) {
+    static const double LONG_MS = 1, SHORT_MS = 0.1;
+    const bool recurs = aorta_facts_has(&finding->facts, AORTA_FACT_RECURS);
+    return gap->value >= LONG_MS || (recurs && gap->value >= fmax(SHORT_MS, MUCH * step_of(verdict, false)));
+}
+
 /* A large cost of the device whose gain the replay cannot compute. The host's idle time without a gain is a symptom,
  * and so are the microseconds before each kernel that is launched late. */
 static bool has_only_cost(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
-    static const double LONG_MS = 1;
     static const enum aorta_cause causes[] = {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_CAUSE_SLOW_COLLECTIVE,
                                               AORTA_CAUSE_SERIALIZED_STREAMS, AORTA_CAUSE_LAUNCH_LATENCY,
                                               AORTA_CAUSE_COPY};
     const struct aorta_fact *gap = aorta_facts_find(&finding->facts, AORTA_FACT_GAP);
     if (finding->share < MUCH || finding->alone_ms >= SHOWN * aorta_verdict_gained_ms(verdict)) return false;
     if (finding->cause == AORTA_CAUSE_LAUNCH_LATENCY &&
-        (!gap || gap->value < LONG_MS || is_gained(verdict, finding, gap)))
+        (!gap || !is_long_gap(verdict, finding, gap) || is_gained(verdict, finding, gap)))
         return false;
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++)
         if (finding->cause == causes[i]) return true;

@@ -574,6 +574,7 @@ void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struc
         "[; {kernel_gain#} ms of kernels and {wait_gain} of waiting for them can go][; {gain_unknown}]"                \
         "[; {waits_for_host}][{waits_for_host.text}]"                                                                  \
         "[; {parameter_groups*groups|group} of parameters][; {with_attention}][; {fallback}][; {reorders}][; "         \
+        "{widens}][; "                                                                                                 \
         "needs {memory} of memory]"                                                                                    \
     }
 #define AORTA_REMEDY_WORST                                                                                             \

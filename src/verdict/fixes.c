@@ -493,14 +493,46 @@ static void add_broadcasting_once(const struct gains *gains) {
 }
 
 /* Small copies that could be one: their launches and the waits for them are more than what copies take. */
+enum { ARGUMENTS = 4096 }; /* bytes that a kernel takes as arguments */
+
+static bool is_parameters(const struct aorta_launched_work *launched, size_t at) {
+    const struct aorta_trace_work *work = launched->work[at];
+    return aorta_launches_copy(launched, at, AORTA_COPIED_TO_DEVICE) && work->bytes > 0 && work->bytes <= ARGUMENTS;
+}
+
+static void drop_parameters(const struct aorta_launched_work *launched, const void *context) {
+    (void)context;
+    for (size_t i = 0; i < launched->count; i++)
+        if (is_parameters(launched, i)) aorta_drop_work(launched, i);
+}
+
+/* Parameters of kernels that a program without a framework copies to the device before each launch. */
+static double gain_of_arguments(const struct gains *gains, double *copies) {
+    static const double MOST = 0.5; /* of the kernels */
+    const struct aorta_trace_rank *rank = &gains->analysis->ranks[0];
+    double kernels = 0, small = 0;
+    if (!rank->steps || gains->verdict->program != AORTA_PROGRAM_NATIVE) return 0;
+    for (size_t i = 0; i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        kernels += work->kind == AORTA_TRACE_KERNEL;
+        small += work->kind == AORTA_TRACE_COPY && work->bytes > 0 && work->bytes <= ARGUMENTS &&
+                 aorta_copied_how(aorta_trace_text(rank->trace, work->name)) == AORTA_COPIED_TO_DEVICE;
+    }
+    if (small < MOST * kernels) return 0;
+    *copies = small / (double)rank->steps;
+    return aorta_gain_without_work(gains, aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC), drop_parameters, NULL);
+}
+
 static void add_small_copies(struct gains *gains) {
-    double copies = 0;
-    const double gain_ms = aorta_gain_of_joined_copies(gains, &copies);
+    double copies = 0, passed = 0;
+    const double joined_ms = aorta_gain_of_joined_copies(gains, &copies);
+    const double passed_ms = gain_of_arguments(gains, &passed), gain_ms = fmax(joined_ms, passed_ms);
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
     if (gain_ms < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains)) return;
     if (finding && gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
     if (!finding) finding = aorta_gains_new_finding(gains->verdict, AORTA_CAUSE_COPY);
-    aorta_facts_set(&finding->facts, AORTA_FACT_SMALL_COPIES, copies);
+    aorta_facts_set(&finding->facts, AORTA_FACT_SMALL_COPIES, passed_ms > joined_ms ? passed : copies);
+    if (passed_ms > joined_ms) aorta_facts_flag(&finding->facts, AORTA_FACT_PARAMETERS);
     aorta_gains_replace(gains, finding, gain_ms);
     aorta_gains_share(finding, AORTA_CAUSE_HOST_LAUNCH,
                       fmin(gain_ms, gains->found.gain_ns[AORTA_WITHOUT_HOST_LAUNCH] / 1e6));

@@ -208,6 +208,7 @@ struct calls_within {
     const char *name;     /* whose calls fill the pause; NULL: none */
     const char *function; /* of Python, the innermost that fills it; NULL: none is recorded */
     bool inside;          /* it ends within the pause */
+    bool loads;           /* modules of kernels */
     bool starts;          /* a process of the program was started, or waited for */
     bool computes;        /* the system's calls are recorded, and all calls take next to nothing */
 };
@@ -231,6 +232,7 @@ static struct calls_within calls_within(const struct pause *pause, struct aorta_
         const int64_t ns = ran_ns(pause, frame->start_ns, frame->end_ns);
         const char *name = aorta_trace_text(trace, frame->name);
         within.computes |= frame->kind == AORTA_FRAME_SYSTEM;
+        within.loads |= ns && (strstr(name, "ModuleLoad") || strstr(name, "LibraryLoad"));
         all_ns += ns;
         of_name[frame->name] += ns;
         if (2 * of_name[frame->name] >= pause->ns) within.name = name;
@@ -254,9 +256,22 @@ static bool copies_arguments(const struct gains *gains, uint32_t point) {
     return strstr(name, "chunk_cat") || strstr(name, "split_with_sizes_copy");
 }
 
+static struct pause pause_of(const struct gains *gains, const struct aorta_origin *origin) {
+    return (struct pause){aorta_trace_graph_trace(gains->built, origin->point),
+                          aorta_trace_graph_call(gains->built, origin->point), origin->largest_ns};
+}
+
+/* XLA loads the kernels of what it has just compiled. */
+static bool xla_compiles(const struct pause *pause, const struct calls_within *within) {
+    return within->loads && aorta_trace_framework(pause->trace) == AORTA_FRAMEWORK_XLA;
+}
+
 /* Whether what the host launches there in most steps is a copy to the device. */
 static bool brings_input(const struct gains *gains, const struct aorta_origin *origin, const char *where) {
-    return !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
+    const struct pause pause = pause_of(gains, origin);
+    const struct calls_within within =
+        pause.call ? calls_within(&pause, gains->verdict->arena) : (struct calls_within){0};
+    return !xla_compiles(&pause, &within) && !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
            aorta_copied_how(where) == AORTA_COPIED_TO_DEVICE && 2 * origin->count >= aorta_gains_steps(gains) &&
            !copies_arguments(gains, origin->point);
 }
@@ -324,6 +339,7 @@ static bool compiles(const struct pause *pause, const char *range, const struct 
     const struct aorta_trace_work *work = launched_by(trace, call);
     const char *compiler = range ? strcasestr(range, "compile") : NULL;
     bool starts = within->starts;
+    if (xla_compiles(pause, within)) return true;
     if (compiler && compiler[strlen("compile")] != 'd') return true;
     for (int i = 1; call && !work && !within->name && i < SOON && call + i < end; i++)
         if (call[i].thread == call->thread) work = launched_by(trace, call + i);
@@ -338,13 +354,16 @@ static bool loads(const struct pause *pause, const char *within) {
            launches_first(pause->trace, pause->call);
 }
 
-/* Whether the host has just waited for a copy of more than values to it. */
+/* Whether the host has just waited for a copy of more than values to it. No call shows how XLA waits. */
 static bool follows_result(const struct gains *gains, const struct aorta_origin *origin) {
     if (aorta_trace_graph_work(gains->built, origin->from)) return true; /* the copy whose result is used */
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->from);
     const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->from);
     const struct aorta_trace_work *work = call ? launched_by(trace, call) : NULL;
-    return work && work->kind == AORTA_TRACE_COPY && work->bytes > AORTA_VALUE_BYTES && work->end_ns <= call->end_ns &&
+    if (!work) return false;
+    const bool xla = aorta_trace_framework(trace) == AORTA_FRAMEWORK_XLA;
+    const bool ended = work->end_ns <= call->end_ns + (xla ? origin->largest_ns / 2 : 0);
+    return ended && work->kind == AORTA_TRACE_COPY && work->bytes > AORTA_VALUE_BYTES &&
            aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST;
 }
 
@@ -400,8 +419,7 @@ static enum aorta_fact_key serving(const struct gains *gains, const struct aorta
 
 static void add_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                       const char *where) {
-    const struct pause pause = {aorta_trace_graph_trace(gains->built, origin->point),
-                                aorta_trace_graph_call(gains->built, origin->point), origin->largest_ns};
+    const struct pause pause = pause_of(gains, origin);
     struct aorta_fact *fact =
         aorta_facts_set_named(&finding->facts, AORTA_FACT_PAUSE, (double)origin->largest_ns / 1e6, where);
     fact->place.rank = finding->rank;

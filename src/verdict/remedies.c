@@ -376,6 +376,7 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
     if (remedies->unknown) add_plain(remedies);
     run_all(remedies);
     remedies->reorders = model->reorders;
+    remedies->widens = model->widens;
     remedies->all_fp64 = model->all_fp64;
     remedies->wide_attention = model->wide_attention;
     remedies->fallback = model->fallback;

@@ -64,6 +64,7 @@ struct aorta_remedies {
     bool amd;                      /* the card */
     bool wide_attention;           /* attention that is written out in fp32: 16 bits gain with it in one kernel */
     bool reorders;                 /* the cache of keys and values, as beam search does */
+    bool widens;                   /* weights, in front of each product */
     bool all_fp64;                 /* nearly all kernels that say their type */
     bool looks_up;                 /* rows of a table, as of a vocabulary */
     bool norms_batches, convolves; /* as networks of convolutions do */

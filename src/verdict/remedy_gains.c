@@ -305,6 +305,7 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
     if (!measured->analysis->ranks[0].trains) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_GRADIENTS);
     if (remedy == AORTA_REMEDY_INDEXING && row->largest.name && strstr(row->largest.name, "embedding"))
         aorta_facts_flag(&finding->facts, AORTA_FACT_EMBEDS);
+    if (remedy == AORTA_REMEDY_WEIGHTS && rank->widens) aorta_facts_flag(&finding->facts, AORTA_FACT_WIDENS);
     if (remedy == AORTA_REMEDY_CACHE && rank->reorders) aorta_facts_flag(&finding->facts, AORTA_FACT_REORDERS);
     if (measured->ranks[0].all_fp64) aorta_facts_flag(&finding->facts, AORTA_FACT_ALL_FP64);
     if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);

@@ -136,6 +136,7 @@ struct remedy_model {
     /* What remedies before have changed. */
     bool attention_fused, halved;
     bool reorders;       /* the cache of keys and values, as beam search does */
+    bool widens;         /* weights, in front of each product */
     bool all_fp64;       /* nearly all kernels that say their type */
     bool wide_attention; /* any is written out by hand in fp32, which 16 bits widen */
     bool fallback;       /* scaled_dot_product_attention writes out any in fp32 that has inputs in 16 bits */

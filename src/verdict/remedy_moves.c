@@ -176,12 +176,44 @@ static bool narrows(const struct leaf *leaf) {
     return strstr(leaf->kernel, "float16_copy_kernel") != NULL;
 }
 
+/* Weights of fewer bits are widened, and perhaps scaled, directly in front of their product. Returns the first of these
+ * leaves; `product`: there are none. Activations would be smaller than weights where the product takes less time. */
+static size_t widened_before(const struct remedy_model *model, size_t product) {
+    enum { MOST = 3 };
+    double ns = 0;
+    for (size_t i = product; i > 0 && product - i < MOST && aorta_leaf_follows(model, i - 1, product); i--) {
+        const struct leaf *leaf = &model->leaves[i - 1];
+        if (!aorta_leaf_moves(leaf)) break;
+        ns += leaf->ns;
+        if (strstr(leaf->kernel, "copy_kernel") || strcasestr(leaf->kernel, "dequantize"))
+            return ns > model->leaves[product].ns ? i - 1 : product;
+    }
+    return product;
+}
+
+/* Weights are widened again in each pass, which could be done once where memory allows. */
+static void claim_widened(struct remedy_model *model) {
+    static const double EACH = 0.8;
+    size_t products = 0, widened = 0;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        if (!aorta_leaf_multiplies(&model->leaves[i])) continue;
+        products++;
+        widened += widened_before(model, i) < i;
+    }
+    if (!products || (double)widened < EACH * (double)products) return;
+    model->widens = true;
+    for (size_t i = 0; i < model->leaf_count; i++)
+        for (size_t j = aorta_leaf_multiplies(&model->leaves[i]) ? widened_before(model, i) : i; j < i; j++)
+            aorta_remedy_claim(model, j, 0, aorta_leaf_work(&model->leaves[j]));
+}
+
 /* Under autocast each product in 16 bits casts its weights, as autocast keeps them for gradients only. Otherwise
  * only norms cast, which are fewer. */
 void aorta_remedy_weights(struct remedy_model *model) {
     static const double EACH = 0.8;
     size_t products = 0, casts = 0;
     if (model->own || model->rank->trains) return;
+    claim_widened(model);
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         products += aorta_leaf_multiplies(leaf) && (leaf->math == MATH_HALF || leaf->kernels_any & AORTA_KERNEL_HALF);

@@ -471,6 +471,9 @@ static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, st
     mark_values(verdict);
     mark_shards(&analysis->ranks[0], verdict, &scratch);
     aorta_arena_end(&scratch, verdict->arena);
+    if (aorta_trace_has_text(analysis->ranks[0].trace, "LaunchHostFunc") ||
+        aorta_trace_has_text(analysis->ranks[0].trace, "StreamAddCallback"))
+        mark(verdict, AORTA_CAUSE_LAUNCH_LATENCY, AORTA_CAUSE_LAUNCH_LATENCY, AORTA_FACT_HOST_FUNCTIONS);
     if (aorta_trace_has_text(analysis->ranks[0].trace, "MallocManaged") ||
         aorta_trace_has_text(analysis->ranks[0].trace, "MemAllocManaged"))
         mark(verdict, AORTA_CAUSE_HOST_PAUSE, AORTA_CAUSE_HOST_PAUSE, AORTA_FACT_PAUSE_MANAGED);

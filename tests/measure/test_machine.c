@@ -122,6 +122,11 @@ static void other_processes_on_the_gpu(void **state) {
         &(struct story){
             .idle = 0.9, .own = 0.1, .processes = busy + 2, .process_count = 1, .mhz = 1980, .utilization = 1},
         "", "\"disturbed\": null");
+    const struct aorta_machine_process unknown[] = {{10, true, 1e9, 0.9}, {17, false, 3e8, NAN}, {18, false, 3e8, NAN}};
+    check_said(
+        &(struct story){
+            .idle = 0.9, .own = 0.1, .processes = unknown, .process_count = 3, .mhz = 1980, .utilization = 1},
+        "disturbed: 2 other processes used GPU 1 (share unknown) (node7", "\"pid\": 18");
 }
 
 /* Heat is the machine's; the power limit is what a busy GPU works at. */

@@ -12,7 +12,7 @@
 
 /* What the host does in a stall, and where captures begin and end. */
 static bool is_named_in_stalls(const char *name) {
-    static const char *const parts[] = {"Capture", "Instantiate", "Module", "Library"};
+    static const char *const parts[] = {"Capture", "Instantiate", "Module", "Library", "HostFunc", "Callback"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(name, parts[i])) return true;
     return false;

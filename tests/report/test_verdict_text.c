@@ -688,6 +688,14 @@ static void large_costs_without_a_gain_stay(void **state) {
     (void)add(AORTA_CAUSE_HOST_PAUSE, 20, 20);
     (void)add(AORTA_CAUSE_EXPOSED_COLLECTIVE, 1.5, 48);
     expect("48%       48.0 ms  exposed all_gather (exposed_collective), cost\n");
+    for (int recurs = 0; recurs < 2; recurs++) { /* a function of the host on the stream, 140 us in each step */
+        begin(0.46);
+        verdict.step_ms_mean = verdict.step_ms_p10 = verdict.step_ms_p50 = verdict.step_ms_p90 = 0.6;
+        struct aorta_finding *latency = add(AORTA_CAUSE_LAUNCH_LATENCY, 0, 0.14);
+        (void)set(latency, AORTA_FACT_GAP, 0.28, "render");
+        if (recurs) aorta_facts_flag(&latency->facts, AORTA_FACT_RECURS);
+        (recurs ? expect : expect_not)("launch latency (launch_latency)");
+    }
     begin(80); /* the stall is in the launch */
     (void)set(add(AORTA_CAUSE_HOST_PAUSE, 20, 20), AORTA_FACT_PAUSE, 17.8, "softmax");
     (void)set(add(AORTA_CAUSE_LAUNCH_LATENCY, 0, 18), AORTA_FACT_GAP, 17.9, "softmax");

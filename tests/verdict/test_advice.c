@@ -117,6 +117,12 @@ static void test_facts_choose_advice(void **state) {
         {AORTA_CAUSE_HOST_SYNC, AORTA_PROGRAM_COMPILED, {AORTA_FACT_MANY_VALUES}, "each breaks its graph"},
         {AORTA_CAUSE_HOST_SYNC, AORTA_PROGRAM_TORCH, {AORTA_FACT_MANY_VALUES}, "torch.stack(values)"},
         {AORTA_CAUSE_HOST_PAUSE, AORTA_PROGRAM_NATIVE, {AORTA_FACT_PAUSE_MANAGED}, "cudaMemPrefetchAsync"},
+        {AORTA_CAUSE_HOST_PAUSE, AORTA_PROGRAM_XLA, {AORTA_FACT_PAUSE_COMPILED}, "jit outside the loop"},
+        {AORTA_CAUSE_LAUNCH_LATENCY,
+         AORTA_PROGRAM_NATIVE,
+         {AORTA_FACT_RECURS, AORTA_FACT_HOST_FUNCTIONS},
+         "on a stream of their own"},
+        {AORTA_CAUSE_COPY, AORTA_PROGRAM_NATIVE, {AORTA_FACT_PARAMETERS}, "as arguments of kernels"},
         {AORTA_CAUSE_HOST_PAUSE, AORTA_PROGRAM_NATIVE, {0}, "find what the host does: sleep"},
         {AORTA_CAUSE_LAYOUT, AORTA_PROGRAM_TORCH, {0}, "torch.backends.cudnn.benchmark = True"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -117,6 +117,11 @@ static void launches_go_with_what_they_serve(void **state) {
          AORTA_FACT_EXPERTS,
          "one grouped product for all experts",
          AORTA_CAUSE_HOST_SYNC},
+        {"parameters", /* of a program in CUDA */
+         {"-" INPUT, "gemm"},
+         AORTA_FACT_PARAMETERS,
+         "as arguments of kernels",
+         AORTA_CAUSE_COPY},
         {"small copies",
          {"gemm", "-" INPUT, WAIT, "-" INPUT, WAIT, "-" INPUT, WAIT, INPUT, "at::native::elementwise<Add>"},
          AORTA_FACT_SMALL_COPIES,

@@ -1300,6 +1300,25 @@ static void an_order_that_is_noted_copies_nothing(void **state) {
     end(&better);
 }
 
+/* Weights of 8 bits are widened and scaled in each pass. What takes less time than its product is no weight. */
+static void widened_weights_can_be_stored(void **state) {
+    (void)state;
+#define WIDENED(us)                                                                                                    \
+    KERNEL("elementwise_kernel<direct_copy_kernel_cuda>", us, 0),                                                      \
+        KERNEL("nvjet_sm90_tst_128x64_64x8_2x1_v_bz_TNT", 110, 0)
+    static const struct op weights[] = {KERNEL("elementwise_kernel<direct_copy_kernel_cuda>", 180, 0),
+                                        KERNEL("vectorized_elementwise_kernel<4, mul>", 170, 0),
+                                        KERNEL("nvjet_sm90_tst_128x64_64x8_2x1_v_bz_TNT", 38, 0), WIDENED(180)};
+    static const struct op activations[] = {WIDENED(80), WIDENED(80)};
+    struct found found = find(weights, COUNT(weights), 7, WITHOUT_OPERATIONS);
+    assert_float_equal(found.remedies.rows[AORTA_REMEDY_WEIGHTS].alone_ns, 530e3, 1);
+    assert_true(found.remedies.widens);
+    end(&found);
+    found = find(activations, COUNT(activations), 7, WITHOUT_OPERATIONS);
+    assert_true(found.remedies.rows[AORTA_REMEDY_WEIGHTS].alone_ns <= 0);
+    end(&found);
+}
+
 /* fp64 on an H100: its rate is that of fp32 without TF32. XLA's fp32 has TF32, and its loops go along. */
 static void doubles_gain_most_in_tf32(void **state) {
     (void)state;
@@ -1418,6 +1437,7 @@ int main(void) {
         cmocka_unit_test(frameworks_are_known_by_names),
         cmocka_unit_test(biased_attention_stays),
         cmocka_unit_test(turning_copies_gain_little),
+        cmocka_unit_test(widened_weights_can_be_stored),
         cmocka_unit_test(doubles_gain_most_in_tf32),
         cmocka_unit_test(an_order_that_is_noted_copies_nothing),
         cmocka_unit_test(amd_has_names_of_its_own),

@@ -479,6 +479,33 @@ static void a_pause_before_each_batch_is_of_the_input(void **state) {
     end(&run);
 }
 
+/* XLA's host is silent for 10 ms a step: it compiles, loads what it has compiled, and copies constants to the device.
+ * Or it works on weights, whose copy to the host has begun before; no call shows that it waits for the copy. */
+static void pauses_of_xla_have_reasons(void **state) {
+    (void)state;
+    for (int compiles = 0; compiles < 2; compiles++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int step = 0; step < 8; step++) {
+            const double at_us = 1000 + 12000 * step;
+            if (compiles && step)
+                sample_kineto_event(&sample, "cuda_driver", "cuModuleLoadData", 1, at_us - 900, 500, "");
+            if (compiles) add_copy(&sample, to_device, 1000 + step, at_us, at_us + 5, 100, 8000000);
+            for (int i = 0; i < KERNELS; i++)
+                sample_kineto_kernel(&sample, "loop_add_fusion", 7, at_us + 10 + 5 * i, at_us + 110 + 250 * i, 240, "");
+            if (!compiles) add_copy(&sample, to_host, 2000 + step, at_us + 60, at_us + 1700, 100, 8000000);
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        const struct aorta_finding *pause = finding_of(&run, AORTA_CAUSE_HOST_PAUSE);
+        assert_true(said_has(pause, compiles ? AORTA_FACT_PAUSE_COMPILED : AORTA_FACT_PAUSE_RESULT));
+        assert_null(aorta_verdict_find(&run.verdict, AORTA_CAUSE_DATA_WAIT));
+        said_expect(said_advice(pause), compiles ? "jit outside the loop" : "do on the device what the host does");
+        end(&run);
+    }
+}
+
 static void a_pause_before_the_batch_is_copied_is_of_the_input(void **state) {
     (void)state;
     pause_before_a_copy(false, NULL);
@@ -1238,6 +1265,7 @@ int main(void) {
         cmocka_unit_test(what_is_copied_to_the_host_and_back_stays_on_the_device),
         cmocka_unit_test(ranks_may_exchange_what_they_copy),
         cmocka_unit_test(launches_share_with_the_wait_for_input),
+        cmocka_unit_test(pauses_of_xla_have_reasons),
         cmocka_unit_test(a_pause_before_the_batch_is_copied_is_of_the_input),
         cmocka_unit_test(a_pause_before_each_batch_is_of_the_input),
         cmocka_unit_test(rare_stalls_after_copies_are_a_checkpoint),

@@ -159,10 +159,12 @@ const struct aorta_inject_call aorta_inject_calls[] = {
     {"cudaMemcpy3DPeer", {162, 249}},
     {"cudaMemcpy3DPeerAsync", {163, 250}},
     {"cudaDeviceSynchronize", {165}},
+    {"cudaStreamAddCallback", {197, 248}},
     {"cudaMallocManaged", {206}},
     {"cudaLaunchKernel", {211, 214}},
     {"cudaLaunchCooperativeKernel", {269, 270}},
     {"cudaLaunchCooperativeKernelMultiDevice", {272}},
+    {"cudaLaunchHostFunc", {284, 285}},
     {"cudaGraphInstantiate", {310, 443}},
     {"cudaGraphLaunch", {311, 312}},
     {"cudaStreamBeginCapture", {315, 316}},
@@ -237,7 +239,7 @@ const struct aorta_inject_call *aorta_inject_call_of(uint32_t kind, uint32_t id)
 }
 
 uint32_t aorta_inject_call_part(const struct aorta_inject_call *call) {
-    static const char *const launches[] = {"Launch", "Memcpy", "Memset"};
+    static const char *const launches[] = {"LaunchKernel", "LaunchCooperative", "GraphLaunch", "Memcpy", "Memset"};
     for (size_t i = 0; i < sizeof launches / sizeof *launches; i++)
         if (strstr(call->name, launches[i])) return AORTA_SPOOL_LAUNCHES;
     return AORTA_SPOOL_WAITS;
