@@ -110,24 +110,12 @@ static size_t collect(const struct aorta_align_rank *rank, uint32_t index, struc
 
 /* ---- identities ---- */
 
-static int by_group(const void *left, const void *right) {
-    const struct aorta_align_op *a = left, *b = right;
-    if (a->group != b->group) return a->group < b->group ? -1 : 1;
-    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->first > b->first) - (a->first < b->first);
-}
+static AORTA_ORDER(by_group, struct aorta_align_op, AORTA_UP(group) AORTA_UP(rank) AORTA_UP(start_ns) AORTA_UP(first));
 
-static int by_identity(const void *left, const void *right) {
-    const struct aorta_align_op *a = left, *b = right;
-    if (a->group != b->group) return a->group < b->group ? -1 : 1;
-    if (a->place != b->place) return a->place < b->place ? -1 : 1;
-    if (a->kind != b->kind || a->named != b->named) return a->kind * 2 + a->named - b->kind * 2 - b->named;
-    if (!a->exact && a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
-    if (a->twin != b->twin) return a->twin < b->twin ? -1 : 1;
-    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
-    return (a->first > b->first) - (a->first < b->first);
-}
+static AORTA_ORDER(by_identity, struct aorta_align_op,
+                   AORTA_UP(group) AORTA_UP(place) AORTA_UP(kind) AORTA_UP(named)
+                       AORTA_BY(a->exact ? 0 : aorta_order_int64(a->bytes, b->bytes)) AORTA_UP(twin) AORTA_UP(rank)
+                           AORTA_UP(first));
 
 /* Ops of one group, by rank and start: gives each its place. */
 static void place_group(const struct aorta_align_rank *ranks, struct aorta_align_op *ops, size_t count) {

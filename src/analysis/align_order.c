@@ -100,14 +100,8 @@ static bool known(const struct aorta_align_op *op) {
     return op->group || op->sequence >= 0;
 }
 
-static int by_stream(const void *left, const void *right) {
-    const struct aorta_align_op *a = left, *b = right;
-    if (known(a) != known(b)) return known(a) ? 1 : -1;
-    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
-    if (a->stream != b->stream) return a->stream < b->stream ? -1 : 1;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->first > b->first) - (a->first < b->first);
-}
+static AORTA_ORDER(by_stream, struct aorta_align_op,
+                   AORTA_BY(known(a) - known(b)) AORTA_UP(rank) AORTA_UP(stream) AORTA_UP(start_ns) AORTA_UP(first));
 
 /* Whether a rank has several. */
 static bool find_channels(const struct aorta_align_op *ops, size_t count, struct teams *teams) {

@@ -205,23 +205,11 @@ static int size_order(const struct aorta_trace_part *a, const struct aorta_trace
 }
 
 /* By row of the finer table, then by time. */
-static int part_order(const void *left, const void *right) {
-    const struct aorta_trace_part *a = *(const struct aorta_trace_part *const *)left;
-    const struct aorta_trace_part *b = *(const struct aorta_trace_part *const *)right;
-    int order = size_order(a, b);
-    return order ? order : aorta_order_int64(a->work, b->work);
-}
+static AORTA_POINTER_ORDER(part_order, struct aorta_trace_part, AORTA_THEN(size_order) AORTA_UP(work));
 
-static int longest_first(const void *left, const void *right) {
-    const struct aorta_trace_collective_row *a = left, *b = right;
-    int order = aorta_order_int64(b->steps.ns, a->steps.ns);
-    if (!order) order = aorta_order_int64(b->times.total_ns, a->times.total_ns);
-    if (!order) order = aorta_order_int64(a->kind, b->kind);
-    if (!order) order = aorta_order_int64(a->group, b->group);
-    if (!order) order = aorta_order_int64(b->bytes_each, a->bytes_each);
-    if (!order) order = aorta_order_int64(a->dtype, b->dtype);
-    return order ? order : aorta_order_int64(a->channels, b->channels);
-}
+static AORTA_ORDER(longest_first, struct aorta_trace_collective_row,
+                   AORTA_DOWN(steps.ns) AORTA_DOWN(times.total_ns) AORTA_UP(kind) AORTA_UP(group) AORTA_DOWN(bytes_each)
+                       AORTA_UP(dtype) AORTA_UP(channels));
 
 /* GB/s of 10^9 bytes: bytes per ns. */
 static double rate(int64_t bytes, int64_t ns) {
@@ -365,11 +353,7 @@ static void add_arrival(const struct aorta_align_shared *shared, const struct ao
     if (part->rank == shared->last_rank) arrivals->late_ns += shared->skew_ns;
 }
 
-static int latest_first(const void *left, const void *right) {
-    const struct aorta_trace_arrivals *a = left, *b = right;
-    if (a->late_ns != b->late_ns) return a->late_ns > b->late_ns ? -1 : 1;
-    return (a->rank > b->rank) - (a->rank < b->rank);
-}
+static AORTA_ORDER(latest_first, struct aorta_trace_arrivals, AORTA_DOWN(late_ns) AORTA_UP(rank));
 
 static void make_arrivals(struct aorta_trace_analysis *analysis) {
     const struct aorta_alignment *alignment = &analysis->alignment;

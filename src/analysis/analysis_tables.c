@@ -23,12 +23,8 @@ struct aorta_trace_times aorta_trace_times_of(int64_t *durations, size_t count) 
 
 /* ---- by name ---- */
 
-static int larger_kernel_first(const void *left, const void *right) {
-    const struct aorta_trace_kernel_row *a = left, *b = right;
-    if (a->step_ns != b->step_ns) return a->step_ns > b->step_ns ? -1 : 1;
-    if (a->times.total_ns != b->times.total_ns) return a->times.total_ns > b->times.total_ns ? -1 : 1;
-    return (a->name > b->name) - (a->name < b->name);
-}
+static AORTA_ORDER(larger_kernel_first, struct aorta_trace_kernel_row,
+                   AORTA_DOWN(step_ns) AORTA_DOWN(times.total_ns) AORTA_UP(name));
 
 /* The second part of work that a window cuts, where the window before has the first: one run of a kernel all the same.
  */
@@ -162,14 +158,8 @@ struct run {
     int64_t ns;
 };
 
-static int run_order(const void *left, const void *right) {
-    const struct run *a = left, *b = right;
-    if (a->shape != b->shape) return a->shape < b->shape ? -1 : 1;
-    if (a->geometry != b->geometry) return a->geometry < b->geometry ? -1 : 1;
-    if (a->name != b->name) return a->name < b->name ? -1 : 1;
-    if (a->beside != b->beside) return a->beside < b->beside ? -1 : 1;
-    return (a->ns > b->ns) - (a->ns < b->ns);
-}
+static AORTA_ORDER(run_order, struct run,
+                   AORTA_UP(shape) AORTA_UP(geometry) AORTA_UP(name) AORTA_UP(beside) AORTA_UP(ns));
 
 static bool alike(const struct run *a, const struct run *b) {
     return a->shape == b->shape && a->geometry == b->geometry && a->name == b->name;
@@ -213,13 +203,8 @@ static bool *gemm_names(const struct aorta_trace_rank *rank, struct aorta_arena 
     return gemm;
 }
 
-static int larger_gemm_first(const void *left, const void *right) {
-    const struct aorta_trace_gemm_row *a = left, *b = right;
-    if (a->times.total_ns != b->times.total_ns) return a->times.total_ns > b->times.total_ns ? -1 : 1;
-    if (a->name != b->name) return a->name < b->name ? -1 : 1;
-    if (a->geometry != b->geometry) return a->geometry < b->geometry ? -1 : 1;
-    return (a->shape > b->shape) - (a->shape < b->shape);
-}
+static AORTA_ORDER(larger_gemm_first, struct aorta_trace_gemm_row,
+                   AORTA_DOWN(times.total_ns) AORTA_UP(name) AORTA_UP(geometry) AORTA_UP(shape));
 
 static void group_runs(struct aorta_trace_rank *rank, struct run *runs, size_t count, struct aorta_arena *memory) {
     qsort(runs, count, sizeof *runs, run_order);
@@ -281,17 +266,9 @@ static int place_order(const struct aorta_trace_sync_row *a, const struct aorta_
     return order || is_placed(a) ? order : aorta_order_int64(a->range, b->range);
 }
 
-static int sync_order(const void *left, const void *right) {
-    const struct aorta_trace_sync_row *a = left, *b = right;
-    int order = place_order(a, b);
-    return order ? order : aorta_order_int64(a->times.total_ns, b->times.total_ns);
-}
+static AORTA_ORDER(sync_order, struct aorta_trace_sync_row, AORTA_THEN(place_order) AORTA_UP(times.total_ns));
 
-static int longest_first(const void *left, const void *right) {
-    const struct aorta_trace_sync_row *a = left, *b = right;
-    int order = aorta_order_int64(b->times.total_ns, a->times.total_ns);
-    return order ? order : place_order(a, b);
-}
+static AORTA_ORDER(longest_first, struct aorta_trace_sync_row, AORTA_DOWN(times.total_ns) AORTA_THEN(place_order));
 
 /* Finds the call's row among the trace's callers, from *next on. Calls must ascend: *next moves up with them. */
 static struct aorta_trace_caller caller_of(const struct aorta_trace *trace, uint32_t call, size_t *next) {
@@ -404,11 +381,7 @@ static struct lane *new_lanes(size_t count, struct aorta_arena *memory) {
     return lanes;
 }
 
-static int busiest_first(const void *left, const void *right) {
-    const struct aorta_trace_lane_row *a = left, *b = right;
-    if (a->busy_ns != b->busy_ns) return a->busy_ns > b->busy_ns ? -1 : 1;
-    return (a->row > b->row) - (a->row < b->row);
-}
+static AORTA_ORDER(busiest_first, struct aorta_trace_lane_row, AORTA_DOWN(busy_ns) AORTA_UP(row));
 
 static struct aorta_trace_lane_row *take_rows(const struct lane *lanes, size_t count, size_t *row_count,
                                               struct aorta_arena *memory) {

@@ -1,6 +1,7 @@
 #include "analysis/breakdown.h"
 #include "analysis/phases.h"
 #include "base/intern.h"
+#include "base/sort.h"
 #include "base/text.h"
 
 #include <math.h>
@@ -296,14 +297,9 @@ static void count_work(struct making *making, size_t piece) {
 
 /* ---- all of it ---- */
 
-static int larger_first(const void *left, const void *right) {
-    const struct aorta_breakdown_row *a = left, *b = right;
-    if (!a->name != !b->name) return a->name ? -1 : 1;
-    if (a->ns_within != b->ns_within) return a->ns_within > b->ns_within ? -1 : 1;
-    if (a->ns != b->ns) return a->ns > b->ns ? -1 : 1;
-    const int order = a->name ? strcmp(a->name, b->name) : 0;
-    return order ? order : (a->inputs > b->inputs) - (a->inputs < b->inputs);
-}
+static AORTA_ORDER(larger_first, struct aorta_breakdown_row,
+                   AORTA_BY(!a->name - !b->name) AORTA_DOWN(ns_within) AORTA_DOWN(ns)
+                       AORTA_BY(a->name ? strcmp(a->name, b->name) : 0) AORTA_UP(inputs));
 
 /* By shape, whose rates are of what an operation launched itself. */
 static int larger_itself_first(const void *left, const void *right) {

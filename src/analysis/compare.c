@@ -1,5 +1,6 @@
 #include "analysis/compare.h"
 #include "base/compare.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -89,12 +90,8 @@ static void compare_row(struct aorta_trace_comparison *c, const struct compare_s
     aorta_arena_end(&scratch, &c->arena);
 }
 
-static int by_change(const void *left, const void *right) {
-    const struct aorta_trace_compare_row *a = left, *b = right;
-    if (a->section != b->section) return a->section < b->section ? -1 : 1;
-    if (a->largest_ms != b->largest_ms) return a->largest_ms > b->largest_ms ? -1 : 1;
-    return strcmp(a->name, b->name);
-}
+static AORTA_ORDER(by_change, struct aorta_trace_compare_row,
+                   AORTA_UP(section) AORTA_DOWN(largest_ms) AORTA_TEXT(name));
 
 /* The timeline's rows are met first and in their order; they stay where they are. */
 static void sort_rows(struct aorta_trace_comparison *c) {

@@ -398,17 +398,9 @@ struct below {
     double ns;
 };
 
-static int by_row_and_side(const void *left, const void *right) {
-    const struct below *a = left, *b = right;
-    if (a->row != b->row) return a->row < b->row ? -1 : 1;
-    if (a->side != b->side) return a->side < b->side ? -1 : 1;
-    return strcmp(a->name, b->name);
-}
+static AORTA_ORDER(by_row_and_side, struct below, AORTA_UP(row) AORTA_UP(side) AORTA_TEXT(name));
 
-static int largest_first(const void *left, const void *right) {
-    const struct below *a = left, *b = right;
-    return a->ns != b->ns ? (a->ns > b->ns ? -1 : 1) : strcmp(a->name, b->name);
-}
+static AORTA_ORDER(largest_first, struct below, AORTA_DOWN(ns) AORTA_TEXT(name));
 
 /* The operations of one row and side. */
 static void describe(struct compare_samples *s, struct below *items, size_t count) {

@@ -276,18 +276,10 @@ static void place_of(const struct places *places, const struct aorta_trace_alloc
     }
 }
 
-static int by_place(const void *left, const void *right) {
-    const struct aorta_memory_row *a = left, *b = right;
-    if (a->use != b->use) return a->use < b->use ? -1 : 1;
-    if (a->operation != b->operation) return a->operation < b->operation ? -1 : 1;
-    if (a->function != b->function) return a->function < b->function ? -1 : 1;
-    return (a->module > b->module) - (a->module < b->module);
-}
+static AORTA_ORDER(by_place, struct aorta_memory_row,
+                   AORTA_UP(use) AORTA_UP(operation) AORTA_UP(function) AORTA_UP(module));
 
-static int largest_first(const void *left, const void *right) {
-    const struct aorta_memory_row *a = left, *b = right;
-    return a->bytes != b->bytes ? aorta_order_int64(b->bytes, a->bytes) : by_place(left, right);
-}
+static AORTA_ORDER(largest_first, struct aorta_memory_row, AORTA_DOWN(bytes) AORTA_THEN(by_place));
 
 static void join_rows(struct aorta_memory *memory) {
     size_t rows = 0;

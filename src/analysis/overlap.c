@@ -222,11 +222,7 @@ struct mark {
     int64_t time_ns, range;
 };
 
-static int end_order(const void *left, const void *right) {
-    const struct mark *a = left, *b = right;
-    if (a->time_ns != b->time_ns) return a->time_ns < b->time_ns ? -1 : 1;
-    return (a->range < b->range) - (a->range > b->range);
-}
+static AORTA_ORDER(end_order, struct mark, AORTA_UP(time_ns) AORTA_DOWN(range));
 
 static struct active active_begin(const struct aorta_profile *profile, struct aorta_arena *memory) {
     const size_t limit = profile->range_count;
@@ -338,12 +334,7 @@ static void explain_gap(const struct aorta_host_waits *waits, int64_t start_ns, 
     aorta_idle_add(idle, &gap);
 }
 
-static int by_start(const void *left, const void *right) {
-    const struct aorta_range *a = *(const struct aorta_range *const *)left;
-    const struct aorta_range *b = *(const struct aorta_range *const *)right;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->enqueue_ns > b->enqueue_ns) - (a->enqueue_ns < b->enqueue_ns);
-}
+static AORTA_POINTER_ORDER(by_start, struct aorta_range, AORTA_UP(start_ns) AORTA_UP(enqueue_ns));
 
 /* Time without compute although the next compute had been launched: it waited for what ran on another stream. */
 static int64_t dependency_within(const struct cell *cell, const struct aorta_range *next) {

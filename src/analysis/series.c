@@ -182,11 +182,7 @@ static struct aorta_series_stream stream_of(struct making *making, struct waitin
     return stream;
 }
 
-static int most_first(const void *left, const void *right) {
-    const struct aorta_series_stream *a = left, *b = right;
-    if (a->delay.count != b->delay.count) return a->delay.count > b->delay.count ? -1 : 1;
-    return (a->stream > b->stream) - (a->stream < b->stream);
-}
+static AORTA_ORDER(most_first, struct aorta_series_stream, AORTA_DOWN(delay.count) AORTA_UP(stream));
 
 static void measure_streams(struct making *making, struct aorta_arena *arena) {
     struct aorta_series *series = making->series;
@@ -259,10 +255,7 @@ static void change(struct aorta_counters *counters, enum aorta_counter_kind kind
     counters->of[kind].points[counters->of[kind].count++] = (struct aorta_counter_point){at_ns, by};
 }
 
-static int by_time(const void *left, const void *right) {
-    const struct aorta_counter_point *a = left, *b = right;
-    return a->at_ns != b->at_ns ? aorta_order_int64(a->at_ns, b->at_ns) : aorta_order_double(a->value, b->value);
-}
+static AORTA_ORDER(by_time, struct aorta_counter_point, AORTA_UP(at_ns) AORTA_UP(value));
 
 static void make_values(struct aorta_counters *counters, enum aorta_counter_kind kind, double value) {
     struct aorta_counter_point *points = counters->of[kind].points;
@@ -426,13 +419,9 @@ static void name_kernels(struct sequence_search *making, const struct aorta_trac
     }
 }
 
-static int most_kernels_first(const void *left, const void *right) {
-    const struct aorta_sequence *a = left, *b = right;
-    const size_t of_a = a->runs * a->length, of_b = b->runs * b->length;
-    if (of_a != of_b) return of_a > of_b ? -1 : 1;
-    if (a->ns != b->ns) return a->ns > b->ns ? -1 : 1;
-    return (a->operation > b->operation) - (a->operation < b->operation);
-}
+static AORTA_ORDER(most_kernels_first, struct aorta_sequence,
+                   AORTA_BY(aorta_order_uint64(b->runs * b->length, a->runs * a->length)) AORTA_DOWN(ns)
+                       AORTA_UP(operation));
 
 static void drop_single(struct aorta_sequences *sequences) {
     size_t left = 0;

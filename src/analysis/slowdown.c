@@ -54,12 +54,7 @@ static struct product product_of(const struct aorta_range *range) {
 }
 
 /* Also of shapes and runs, which begin with their product. */
-static int product_order(const void *left, const void *right) {
-    const struct product *a = left, *b = right;
-    int order = strcmp(a->function, b->function);
-    if (!order) order = aorta_order_double(a->flops, b->flops);
-    return order ? order : strcmp(a->alike, b->alike);
-}
+static AORTA_ORDER(product_order, struct product, AORTA_TEXT(function) AORTA_UP(flops) AORTA_TEXT(alike));
 
 /* `arrivals`: NULL, or of each range; then the time from which on all ranks had arrived. */
 static void collective_time(const struct aorta_profile *profile, const struct aorta_arrival *arrivals,
@@ -105,12 +100,7 @@ struct aorta_product_slowdown aorta_product_slowdown_of(const double *alone_ns, 
 
 /* ---- measuring ---- */
 
-static int run_order(const void *left, const void *right) {
-    const struct run *a = left, *b = right;
-    int order = product_order(a, b);
-    if (!order) order = (int)a->beside - (int)b->beside;
-    return order ? order : aorta_order_double(a->ns, b->ns);
-}
+static AORTA_ORDER(run_order, struct run, AORTA_THEN(product_order) AORTA_UP(beside) AORTA_UP(ns));
 
 static size_t collect_runs(const struct aorta_rank_step *step, struct run *runs, struct aorta_arena *memory) {
     struct aorta_intervals comm = {0}, moving = {0};
@@ -309,11 +299,7 @@ struct use {
     double alone, alone_ns, all_ns; /* runs without a concurrent collective, their time, and the time of all runs */
 };
 
-static int use_order(const void *left, const void *right) {
-    const struct use *a = left, *b = right;
-    int order = strcmp(a->name, b->name);
-    return order ? order : (a->rank > b->rank) - (a->rank < b->rank);
-}
+static AORTA_ORDER(use_order, struct use, AORTA_TEXT(name) AORTA_UP(rank));
 
 /* ---- what each rank ran ---- */
 
@@ -423,12 +409,7 @@ static void compare_uses(struct study *study, const struct use *uses, size_t cou
     }
 }
 
-static int largest_first(const void *left, const void *right) {
-    const struct aorta_trace_difference *a = left, *b = right;
-    if (a->excess_ns != b->excess_ns) return a->excess_ns > b->excess_ns ? -1 : 1;
-    int order = strcmp(a->name, b->name);
-    return order ? order : (a->rank > b->rank) - (a->rank < b->rank);
-}
+static AORTA_ORDER(largest_first, struct aorta_trace_difference, AORTA_DOWN(excess_ns) AORTA_TEXT(name) AORTA_UP(rank));
 
 static void study_make(struct study *study) {
     struct aorta_trace_analysis *analysis = study->analysis;

@@ -24,12 +24,7 @@ struct aorta_order {
 
 /* ---- making ---- */
 
-static int key_order(const void *left, const void *right) {
-    const struct key *a = left, *b = right;
-    if (a->stream != b->stream) return a->stream < b->stream ? -1 : 1;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->range > b->range) - (a->range < b->range);
-}
+static AORTA_ORDER(key_order, struct key, AORTA_UP(stream) AORTA_UP(start_ns) AORTA_UP(range));
 
 static void sort_ranges(const struct aorta_profile *profile, struct aorta_order *order) {
     for (size_t i = 0; i < profile->range_count; i++) {
@@ -226,22 +221,11 @@ static int compare_keys(const struct aorta_range *a, const struct aorta_range *b
     return order ? order : aorta_order_int64(a->sequence, b->sequence);
 }
 
-static int part_order(const void *left, const void *right) {
-    const struct part *a = left, *b = right;
-    int order = compare_keys(a->range, b->range);
-    return order ? order : aorta_order_int64(a->item->iteration.rank, b->item->iteration.rank);
-}
+static AORTA_ORDER(part_order, struct part, AORTA_BY(compare_keys(a->range, b->range)) AORTA_UP(item->iteration.rank));
 
-static int iteration_order(const void *left, const void *right) {
-    const struct aorta_iteration *a = left, *b = right;
-    int order = aorta_order_int64(a->step, b->step);
-    return order ? order : aorta_order_int64(a->rank, b->rank);
-}
+static AORTA_ORDER(iteration_order, struct aorta_iteration, AORTA_UP(step) AORTA_UP(rank));
 
-static int step_order(const void *left, const void *right) {
-    return iteration_order(&(*(struct aorta_rank_step *const *)left)->iteration,
-                           &(*(struct aorta_rank_step *const *)right)->iteration);
-}
+static AORTA_POINTER_ORDER(step_order, struct aorta_rank_step, AORTA_UP(iteration.step) AORTA_UP(iteration.rank));
 
 static int64_t common_start(const struct part *part) {
     return part->range->start_ns - part->shift_ns;
@@ -383,18 +367,10 @@ static bool can_compare(const struct aorta_range *range, const struct aorta_arri
            range->info.bytes > 0 && arrival->complete;
 }
 
-int aorta_by_collective(const void *left, const void *right) {
-    const struct aorta_collective_sample *a = left, *b = right;
-    int order = aorta_order_int64(a->kind, b->kind);
-    if (!order) order = aorta_order_int64(a->ranks, b->ranks);
-    return order ? order : aorta_order_int64(a->bytes, b->bytes);
-}
+AORTA_ORDER(aorta_by_collective, struct aorta_collective_sample, AORTA_UP(kind) AORTA_UP(ranks) AORTA_UP(bytes));
 
-int aorta_by_collective_and_time(const void *left, const void *right) {
-    const struct aorta_collective_sample *a = left, *b = right;
-    int order = aorta_by_collective(a, b);
-    return order ? order : aorta_order_double(a->time_ns, b->time_ns);
-}
+AORTA_ORDER(aorta_by_collective_and_time, struct aorta_collective_sample,
+            AORTA_THEN(aorta_by_collective) AORTA_UP(time_ns));
 
 static struct aorta_collective_sample sample_of(const struct aorta_range *range, const struct aorta_arrival *arrival) {
     return (struct aorta_collective_sample){.kind = range->info.collective,

@@ -5,6 +5,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* An order of structs, by members of which the first that differs decides; NaN equals all numbers:
+ *
+ *     static AORTA_ORDER(by_time, struct call, AORTA_UP(start_ns) AORTA_DOWN(end_ns) AORTA_TEXT(name));
+ */
+#define AORTA_ORDER(order, type, keys)                                                                                 \
+    int order(const void *left, const void *right) {                                                                   \
+        const type *a = left, *b = right;                                                                              \
+        keys return 0;                                                                                                 \
+    }
+/* … of pointers to such structs. */
+#define AORTA_POINTER_ORDER(order, type, keys)                                                                         \
+    int order(const void *left, const void *right) {                                                                   \
+        const type *a = *(const type *const *)left, *b = *(const type *const *)right;                                  \
+        keys return 0;                                                                                                 \
+    }
+#define AORTA_UP(member)                                                                                               \
+    if (a->member < b->member) return -1;                                                                              \
+    if (a->member > b->member) return 1;
+#define AORTA_DOWN(member)                                                                                             \
+    if (a->member > b->member) return -1;                                                                              \
+    if (a->member < b->member) return 1;
+#define AORTA_TEXT(member) AORTA_BY(strcmp(a->member, b->member))
+#define AORTA_THEN(order) AORTA_BY(order(a, b)) /* another order */
+#define AORTA_BY(expression)                                                                                           \
+    {                                                                                                                  \
+        const int by = (expression);                                                                                   \
+        if (by) return by;                                                                                             \
+    }
+
 /* Negative, 0, positive. */
 static inline int aorta_order_int64(int64_t left, int64_t right) {
     return (left > right) - (left < right);

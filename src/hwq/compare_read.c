@@ -384,11 +384,7 @@ static aorta_status read_directory(struct reader *reader, const char *path) {
     return status;
 }
 
-static int by_workload(const void *left, const void *right) {
-    const struct aorta_hwq_measurement *a = left, *b = right;
-    int names = strcmp(a->workload, b->workload);
-    return names ? names : aorta_order_int64(a->streams, b->streams);
-}
+static AORTA_ORDER(by_workload, struct aorta_hwq_measurement, AORTA_TEXT(workload) AORTA_UP(streams));
 
 static aorta_status no_results(const struct aorta_hwq_measurements *measurements, const char *path) {
     struct aorta_text why = {0};

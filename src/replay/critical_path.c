@@ -27,10 +27,7 @@ static int by_name(const void *left, const void *right) {
     return strcmp(a->name, b->name);
 }
 
-static int longest_first(const void *left, const void *right) {
-    const struct aorta_path_row *a = left, *b = right;
-    return a->ns != b->ns ? aorta_order_int64(b->ns, a->ns) : by_name(left, right);
-}
+static AORTA_ORDER(longest_first, struct aorta_path_row, AORTA_DOWN(ns) AORTA_THEN(by_name));
 
 void aorta_path_rows_make(const struct aorta_critical_path *path, uint32_t rank, struct aorta_arena *arena,
                           struct aorta_path_rows *rows) {

@@ -308,11 +308,7 @@ struct key {
     uint32_t row;
 };
 
-static int key_order(const void *left, const void *right) {
-    const struct key *a = left, *b = right;
-    if (a->at != b->at) return a->at < b->at ? -1 : 1;
-    return (a->row > b->row) - (a->row < b->row);
-}
+static AORTA_ORDER(key_order, struct key, AORTA_UP(at) AORTA_UP(row));
 
 /* By their end, or by their launch, of which NONE is the largest. */
 static uint32_t *sorted_rows(struct aorta_graph_builder *builder, const struct aorta_replay_rank *rank, bool by_end) {

@@ -493,12 +493,7 @@ struct place {
     int64_t sum_ns;
 };
 
-static int by_place(const void *left, const void *right) {
-    const struct aorta_pause *a = left, *b = right;
-    if (a->before != b->before) return a->before < b->before ? -1 : 1;
-    if (a->after != b->after) return a->after < b->after ? -1 : 1;
-    return (a->edge > b->edge) - (a->edge < b->edge);
-}
+static AORTA_ORDER(by_place, struct aorta_pause, AORTA_UP(before) AORTA_UP(after) AORTA_UP(edge));
 
 static size_t end_of_place(const struct aorta_pause *pauses, size_t begin, size_t count) {
     size_t end = begin;

@@ -45,14 +45,8 @@ struct study {
     size_t *only, *lacks;      /* of each rank: runs of a step that only it has, and that it lacks */
 };
 
-static int entry_order(const void *left, const void *right) {
-    const struct entry *a = left, *b = right;
-    if (a->name != b->name) return a->name < b->name ? -1 : 1;
-    if (a->sizes != b->sizes) return a->sizes < b->sizes ? -1 : 1;
-    if (a->number != b->number) return a->number < b->number ? -1 : 1;
-    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
-    return (a->span > b->span) - (a->span < b->span);
-}
+static AORTA_ORDER(entry_order, struct entry,
+                   AORTA_UP(name) AORTA_UP(sizes) AORTA_UP(number) AORTA_UP(rank) AORTA_UP(span));
 
 /* ---- runs ---- */
 

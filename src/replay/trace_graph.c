@@ -337,12 +337,7 @@ struct placed {
     uint32_t stream, span;
 };
 
-static int placed_order(const void *left, const void *right) {
-    const struct placed *a = left, *b = right;
-    if (a->stream != b->stream) return a->stream < b->stream ? -1 : 1;
-    if (a->launch_ns != b->launch_ns) return a->launch_ns < b->launch_ns ? -1 : 1;
-    return (a->span > b->span) - (a->span < b->span);
-}
+static AORTA_ORDER(placed_order, struct placed, AORTA_UP(stream) AORTA_UP(launch_ns) AORTA_UP(span));
 
 struct launches {
     struct placed *items;

@@ -48,12 +48,7 @@ static uint8_t meaning_of(const struct meanings *meanings, uint32_t text, bool c
     return known[text] - 1;
 }
 
-static int event_order(const void *left, const void *right) {
-    const struct aorta_stamped_event *a = left, *b = right;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    if (a->end_ns != b->end_ns) return a->end_ns > b->end_ns ? -1 : 1;
-    return (a->stamped > b->stamped) - (a->stamped < b->stamped);
-}
+static AORTA_ORDER(event_order, struct aorta_stamped_event, AORTA_UP(start_ns) AORTA_DOWN(end_ns) AORTA_UP(stamped));
 
 static uint8_t stamped_frame(const struct meanings *meanings, const struct aorta_trace_frame *frame) {
     if (frame->kind == AORTA_FRAME_RANGE) return AORTA_STAMPED_RANGE;

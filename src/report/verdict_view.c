@@ -1,5 +1,6 @@
 #include "base/lines.h"
 #include "base/printable.h"
+#include "base/sort.h"
 #include "report/phrases.h"
 #include "report/verdict_text.h"
 #include "verdict/causes.h"
@@ -121,11 +122,7 @@ static void put_part(const struct aorta_verdict *verdict, const struct aorta_fin
                           finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS ? " queued before compute" : "");
 }
 
-static int by_cost(const void *left, const void *right) {
-    const struct aorta_finding *a = *(const struct aorta_finding *const *)left;
-    const struct aorta_finding *b = *(const struct aorta_finding *const *)right;
-    return (a->cost_ms < b->cost_ms) - (a->cost_ms > b->cost_ms);
-}
+static AORTA_POINTER_ORDER(by_cost, struct aorta_finding, AORTA_DOWN(cost_ms));
 
 /* "; exposed: 38 waiting for late rank 0, 4.9 all_gather, 1.4 other" */
 static void put_exposed(struct build *build, struct aorta_text *out) {

@@ -1,4 +1,5 @@
 #include "sweep/compare.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -54,10 +55,7 @@ static const struct aorta_sweep_point *find_point(const struct aorta_sweep_side 
     return NULL;
 }
 
-static int by_cell(const void *left, const void *right) {
-    const struct aorta_sweep_common *a = left, *b = right;
-    return (a->points[0]->cell > b->points[0]->cell) - (a->points[0]->cell < b->points[0]->cell);
-}
+static AORTA_ORDER(by_cell, struct aorta_sweep_common, AORTA_UP(points[0]->cell));
 
 /* Without the knobs that have one value. */
 static const char *name_point(const struct aorta_sweep_space *space, int64_t cell, struct aorta_arena *arena) {

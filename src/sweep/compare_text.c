@@ -128,10 +128,7 @@ struct place {
     double far;
 };
 
-static int farthest_first(const void *left, const void *right) {
-    const struct place *a = left, *b = right;
-    return aorta_order_double(b->far, a->far);
-}
+static AORTA_ORDER(farthest_first, struct place, AORTA_DOWN(far));
 
 /* The rows that count without the headline's, or (`all`) the objective at each point; the objective first, then the
  * farthest. */

@@ -1,6 +1,7 @@
 #include "sweep/result.h"
 #include "base/compare.h"
 #include "base/lines.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -46,12 +47,7 @@ static void collect(struct aorta_sweep_result *result) {
     }
 }
 
-static int better_first(const void *left, const void *right) {
-    const struct aorta_sweep_point *a = left, *b = right;
-    if (a->steps != b->steps) return a->steps > b->steps ? -1 : 1;
-    if (a->cost != b->cost) return a->cost < b->cost ? -1 : 1;
-    return a->cell < b->cell ? -1 : a->cell > b->cell;
-}
+static AORTA_ORDER(better_first, struct aorta_sweep_point, AORTA_DOWN(steps) AORTA_UP(cost) AORTA_UP(cell));
 
 /* A search that goes on from what looked best chose it by luck, too: what was repeated is the measure. */
 static const struct aorta_sweep_point *choose_best(const struct aorta_sweep_result *result) {

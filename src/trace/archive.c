@@ -285,9 +285,7 @@ static aorta_status take_member(struct members *members, const struct aorta_arch
 
 /* ---- links ---- */
 
-static int by_path(const void *left, const void *right) {
-    return strcmp(((const struct link *)left)->path, ((const struct link *)right)->path);
-}
+static AORTA_ORDER(by_path, struct link, AORTA_TEXT(path));
 
 /* The file that a link leads to, through further links; NULL: none in the archive. */
 static const char *follow(const struct links *links, const struct link *link) {

@@ -127,11 +127,7 @@ void aorta_trace_cut_impossible(struct aorta_trace_builder *builder) {
 /* Graphs that the program captured: launches between the begin and the end of a capture run nothing. They are linked
  * to operations, shapes and collectives as work is, for the launches of the graph (captures.h). */
 
-static int mark_order(const void *left, const void *right) {
-    const struct trace_capture_mark *a = left, *b = right;
-    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
-    return aorta_order_int64(a->start_ns, b->start_ns);
-}
+static AORTA_ORDER(mark_order, struct trace_capture_mark, AORTA_UP(thread) AORTA_UP(start_ns));
 
 /* By call: whether it launched something that ran. */
 static uint8_t *find_ran(const struct aorta_trace_builder *builder, struct aorta_arena *memory) {
@@ -400,10 +396,7 @@ struct thread {
     size_t back, matched; /* copies to the device, and of them those of as many bytes as came to the host before */
 };
 
-static int by_launch(const void *left, const void *right) {
-    const struct copy *a = left, *b = right;
-    return (a->launched_ns > b->launched_ns) - (a->launched_ns < b->launched_ns);
-}
+static AORTA_ORDER(by_launch, struct copy, AORTA_UP(launched_ns));
 
 static void collect(const struct aorta_trace_builder *builder, struct copies *copies, struct aorta_arena *memory) {
     const struct trace_pending *rows = builder->pending.items;
@@ -578,11 +571,7 @@ struct lead {
     int32_t device;
 };
 
-static int by_device(const void *left, const void *right) {
-    const struct lead *a = left, *b = right;
-    if (a->device != b->device) return a->device < b->device ? -1 : 1;
-    return (a->ns < b->ns) - (a->ns > b->ns);
-}
+static AORTA_ORDER(by_device, struct lead, AORTA_UP(device) AORTA_DOWN(ns));
 
 /* One for each call that launched work. The work is in order of time. */
 static struct lead *find_leads(const struct aorta_trace_builder *builder, size_t *count, struct aorta_arena *memory) {

@@ -13,28 +13,13 @@
 
 /* ---- order ---- */
 
-static int by_start(const void *left, const void *right) {
-    const struct trace_pending *a = left, *b = right;
-    const struct aorta_trace_work *x = &a->work, *y = &b->work;
-    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-    if (x->end_ns != y->end_ns) return x->end_ns < y->end_ns ? -1 : 1;
-    if (x->stream != y->stream) return x->stream < y->stream ? -1 : 1;
-    return (a->offset > b->offset) - (a->offset < b->offset);
-}
+static AORTA_ORDER(by_start, struct trace_pending,
+                   AORTA_UP(work.start_ns) AORTA_UP(work.end_ns) AORTA_UP(work.stream) AORTA_UP(offset));
 
-static int call_order(const void *left, const void *right) {
-    const struct aorta_trace_call *a = left, *b = right;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    if (a->end_ns != b->end_ns) return a->end_ns < b->end_ns ? -1 : 1;
-    return (a->correlation > b->correlation) - (a->correlation < b->correlation);
-}
+static AORTA_ORDER(call_order, struct aorta_trace_call, AORTA_UP(start_ns) AORTA_UP(end_ns) AORTA_UP(correlation));
 
-static int annotation_order(const void *left, const void *right) {
-    const struct aorta_trace_annotation *a = left, *b = right;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    if (a->end_ns != b->end_ns) return a->end_ns > b->end_ns ? -1 : 1;
-    return (a->name > b->name) - (a->name < b->name);
-}
+static AORTA_ORDER(annotation_order, struct aorta_trace_annotation,
+                   AORTA_UP(start_ns) AORTA_DOWN(end_ns) AORTA_UP(name));
 
 static int step_order(const void *left, const void *right) {
     const struct aorta_trace_step *a = left, *b = right;

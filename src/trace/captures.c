@@ -13,12 +13,7 @@ struct piece {
     uint32_t kind, place;
 };
 
-static int piece_order(const void *left, const void *right) {
-    const struct piece *a = left, *b = right;
-    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
-    const int order = strcmp(a->name, b->name);
-    return order ? order : (a->place > b->place) - (a->place < b->place);
-}
+static AORTA_ORDER(piece_order, struct piece, AORTA_UP(kind) AORTA_TEXT(name) AORTA_UP(place));
 
 static struct piece piece_of(const struct aorta_trace *trace, const struct aorta_trace_work *work, size_t place) {
     const char *name = work->kind == AORTA_TRACE_KERNEL ? aorta_trace_text(trace, work->name) : "";

@@ -141,12 +141,7 @@ static bool repeats(const struct sequence *sequence, const struct anchor *anchor
 }
 
 /* The largest coverage first; of equal ones the shorter period, then the order of names. */
-static int by_coverage(const void *left, const void *right) {
-    const struct anchor *a = left, *b = right;
-    if (a->covered != b->covered) return a->covered > b->covered ? -1 : 1;
-    if (a->period != b->period) return a->period < b->period ? -1 : 1;
-    return (a->name > b->name) - (a->name < b->name);
-}
+static AORTA_ORDER(by_coverage, struct anchor, AORTA_DOWN(covered) AORTA_UP(period) AORTA_UP(name));
 
 /* The anchor with the most of the recording in equal steps; anchors[] holds all names, best first. */
 static bool choose(const struct sequence *sequence, struct anchor *anchors, struct anchor *chosen) {

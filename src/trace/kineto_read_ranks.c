@@ -190,12 +190,8 @@ struct kineto_mixed {
 /* ---- by launches ---- */
 
 /* Launches come before the work with their number. */
-static int by_number(const void *left, const void *right) {
-    const struct numbered *a = left, *b = right;
-    if (a->number != b->number) return aorta_order_uint64(a->number, b->number);
-    const int order = (a->rank == WORK) - (b->rank == WORK);
-    return order ? order : aorta_order_int64(a->at_ns, b->at_ns);
-}
+static AORTA_ORDER(by_number, struct numbered,
+                   AORTA_UP(number) AORTA_BY((a->rank == WORK) - (b->rank == WORK)) AORTA_UP(at_ns));
 
 static size_t find_number(const struct kineto_mixed *mixed, uint64_t number, size_t rank) {
     const struct numbered key = {number, INT64_MIN, rank};

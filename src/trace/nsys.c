@@ -90,12 +90,7 @@ static int64_t process_of(sqlite3_stmt *row, int column) {
 
 enum { ROW_PROCESS, ROW_DEVICE, ROW_FIRST }; /* columns of device work: ROW_FIRST is the first after these */
 
-static int by_launch(const void *left, const void *right) {
-    const struct launch *a = left, *b = right;
-    if (a->process != b->process) return aorta_order_int64(a->process, b->process);
-    if (a->correlation != b->correlation) return aorta_order_int64(a->correlation, b->correlation);
-    return (a->target > b->target) - (a->target < b->target);
-}
+static AORTA_ORDER(by_launch, struct launch, AORTA_UP(process) AORTA_UP(correlation) AORTA_UP(target));
 
 /* NULL: the row belongs to none. */
 static struct target *target_of(const struct nsys *nsys, sqlite3_stmt *row) {
@@ -264,13 +259,7 @@ static void take_event(void *context, sqlite3_stmt *row) {
     aorta_arena_append(&nsys->arena, &nsys->events, &nsys->event_capacity, &nsys->event_count, &event, sizeof event);
 }
 
-static int by_event(const void *left, const void *right) {
-    const struct event *a = left, *b = right;
-    if (a->target != b->target) return a->target < b->target ? -1 : 1;
-    if (a->context != b->context) return aorta_order_int64(a->context, b->context);
-    if (a->event != b->event) return aorta_order_int64(a->event, b->event);
-    return aorta_order_int64(a->correlation, b->correlation);
-}
+static AORTA_ORDER(by_event, struct event, AORTA_UP(target) AORTA_UP(context) AORTA_UP(event) AORTA_UP(correlation));
 
 /* How it was recorded last before this call; NULL: not in the file. */
 static const struct event *recorded_before(const struct nsys *nsys, const struct target *target, int64_t context,

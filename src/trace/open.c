@@ -118,11 +118,7 @@ static aorta_status finish_ranks(struct json_reading *r, const struct aorta_trac
 
 /* ---- ranks without labels ---- */
 
-static int by_device(const void *left, const void *right) {
-    const struct aorta_trace *const *a = left, *const *b = right;
-    const int order = aorta_order_int64((*a)->work[0].device, (*b)->work[0].device);
-    return order ? order : aorta_order_int64((*a)->process, (*b)->process);
-}
+static AORTA_POINTER_ORDER(by_device, struct aorta_trace, AORTA_UP(work[0].device) AORTA_UP(process));
 
 /* Drops all where they are not separate, or recordings of one process one after the other. `left`: of no rank. */
 static void keep_separate(struct json_reading *r, const struct aorta_trace *left) {

@@ -254,13 +254,7 @@ static void collect_runs(struct counting *counting, const bool *reads) {
     }
 }
 
-static int by_step_and_shape(const void *left, const void *right) {
-    const struct run *a = left, *b = right;
-    if (a->range != b->range) return a->range < b->range ? -1 : 1;
-    if (a->shape != b->shape) return a->shape < b->shape ? -1 : 1;
-    return a->ns != b->ns ? aorta_order_int64(a->ns, b->ns)
-                          : (a->operation > b->operation) - (a->operation < b->operation);
-}
+static AORTA_ORDER(by_step_and_shape, struct run, AORTA_UP(range) AORTA_UP(shape) AORTA_UP(ns) AORTA_UP(operation));
 
 /* A row with the amounts of these requests; the shape itself: they are not known. */
 static uint32_t counted_shape(struct counting *counting, const struct run *run) {

@@ -310,12 +310,7 @@ bool aorta_cuda_call_failed(int64_t result, enum aorta_trace_call_kind kind) {
 
 /* ---- nested ranges ---- */
 
-int aorta_nest_order(const void *left, const void *right) {
-    const struct aorta_nest_range *a = left, *b = right;
-    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns);
-}
+AORTA_ORDER(aorta_nest_order, struct aorta_nest_range, AORTA_UP(thread) AORTA_UP(start_ns) AORTA_DOWN(end_ns));
 
 /* What the item begins with. */
 static inline struct aorta_nest_range range_at(const void *items, size_t index, size_t size) {

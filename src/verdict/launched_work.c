@@ -9,12 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_launch(const void *left, const void *right) {
-    const struct aorta_trace_work *a = *(const struct aorta_trace_work *const *)left;
-    const struct aorta_trace_work *b = *(const struct aorta_trace_work *const *)right;
-    if (a->call != b->call) return a->call < b->call ? -1 : 1;
-    return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
-}
+static AORTA_POINTER_ORDER(by_launch, struct aorta_trace_work, AORTA_UP(call) AORTA_UP(start_ns));
 
 bool aorta_launches_named(const struct aorta_launched_work *launched, size_t at, const char *part) {
     return strstr(aorta_trace_text(launched->rank->trace, launched->work[at]->name), part) != NULL;

@@ -1,5 +1,6 @@
 /* What only moves: copies that undo each other, casts of logits and of weights, a cache that is copied for each token,
  * conversions of layout, and chains of pointwise kernels and reductions that one pass could do. */
+#include "base/sort.h"
 #include "verdict/remedy_internal.h"
 
 #include <math.h>
@@ -487,11 +488,7 @@ struct sized {
     size_t leaf;
 };
 
-static int by_size(const void *left, const void *right) {
-    const struct sized *a = left, *b = right;
-    if (a->size > b->size || a->size < b->size) return a->size > b->size ? -1 : 1;
-    return (a->leaf > b->leaf) - (a->leaf < b->leaf);
-}
+static AORTA_ORDER(by_size, struct sized, AORTA_DOWN(size) AORTA_UP(leaf));
 
 static void fuse_chain(struct remedy_model *model, struct chain *chain) {
     struct sized order[LONGEST_CHAIN];

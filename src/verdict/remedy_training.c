@@ -1,4 +1,5 @@
 /* What training does beside its products: computes again, updates parameters, makes gradients of whole tables. */
+#include "base/sort.h"
 #include "base/table.h"
 #include "verdict/remedy_internal.h"
 
@@ -30,11 +31,7 @@ struct run {
     size_t leaf;
 };
 
-static int by_hash(const void *left, const void *right) {
-    const struct run *a = left, *b = right;
-    if (a->hash != b->hash) return a->hash < b->hash ? -1 : 1;
-    return (a->leaf > b->leaf) - (a->leaf < b->leaf);
-}
+static AORTA_ORDER(by_hash, struct run, AORTA_UP(hash) AORTA_UP(leaf));
 
 static size_t collect_runs(const struct remedy_model *model, struct run *runs) {
     size_t count = 0;

@@ -41,11 +41,7 @@ struct work {
 
 /* ---- which iterations count ---- */
 
-static int iteration_order(const void *left, const void *right) {
-    const struct aorta_rank_step *a = left, *b = right;
-    if (a->iteration.rank != b->iteration.rank) return a->iteration.rank < b->iteration.rank ? -1 : 1;
-    return (a->iteration.step > b->iteration.step) - (a->iteration.step < b->iteration.step);
-}
+static AORTA_ORDER(iteration_order, struct aorta_rank_step, AORTA_UP(iteration.rank) AORTA_UP(iteration.step));
 
 /* Collects the windows that count as iterations, and the ranks that have any. */
 static aorta_status collect_items(const struct aorta_trace_analysis *analysis, struct work *work,
