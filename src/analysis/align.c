@@ -240,8 +240,7 @@ static size_t put_ends(const struct work *w, struct aorta_rank_end *ends, size_t
     const struct aorta_alignment *out = w->out;
     const bool pairs = has_only_pairs(out);
     size_t count = 0, used = 0;
-    for (size_t c = 0; c < out->shared_count; c++) {
-        const struct aorta_align_shared *shared = &out->shared[c];
+    AORTA_EACH (const struct aorta_align_shared, shared, out->shared, out->shared_count) {
         const struct aorta_align_op *ops = &w->ops[shared->parts - out->parts];
         if (!aligns(shared, pairs)) continue;
         first[count++] = used;
@@ -280,8 +279,7 @@ struct residual {
 static size_t put_residuals(const struct aorta_alignment *out, struct residual *residuals, int64_t *values) {
     const bool pairs = has_only_pairs(out);
     size_t count = 0;
-    for (size_t c = 0; c < out->shared_count; c++) {
-        const struct aorta_align_shared *shared = &out->shared[c];
+    AORTA_EACH (const struct aorta_align_shared, shared, out->shared, out->shared_count) {
         if (!aligns(shared, pairs)) continue;
         for (size_t i = 0; i < shared->part_count; i++) values[i] = shared->parts[i].end_ns;
         const int64_t moment = aorta_median_int64(values, shared->part_count);
@@ -334,8 +332,7 @@ static void drop_mismatched(struct work *w) {
 }
 
 static void apply_shifts(struct work *w) {
-    for (size_t i = 0; i < w->part_count; i++) {
-        struct aorta_align_part *part = &w->out->parts[i];
+    AORTA_EACH (struct aorta_align_part, part, w->out->parts, w->part_count) {
         part->start_ns -= w->out->clocks[part->rank].shift_ns;
         part->end_ns -= w->out->clocks[part->rank].shift_ns;
     }
@@ -365,8 +362,7 @@ static void keep_met(struct aorta_alignment *out, struct aorta_align_shared *sha
 /* In a broadcast that no two ranks were in at one time nobody waits: it is not shared. */
 static void drop_unmet(struct aorta_alignment *out) {
     size_t used = 0;
-    for (size_t c = 0; c < out->shared_count; c++) {
-        struct aorta_align_shared *shared = &out->shared[c];
+    AORTA_EACH (struct aorta_align_shared, shared, out->shared, out->shared_count) {
         if (shared->broadcast && !is_aligned(out, shared)) continue;
         if (shared->broadcast) keep_met(out, shared);
         if (shared->part_count > 1) out->shared[used++] = *shared;
@@ -377,10 +373,8 @@ static void drop_unmet(struct aorta_alignment *out) {
 /* ---- who was late ---- */
 
 static void find_busy(const struct aorta_align_rank *rank, struct aorta_intervals *busy) {
-    for (size_t i = 0; i < rank->trace->work_count; i++) {
-        const struct aorta_trace_work *work = &rank->trace->work[i];
+    AORTA_EACH (const struct aorta_trace_work, work, rank->trace->work, rank->trace->work_count)
         if (work->device == rank->device) aorta_intervals_add(busy, work->start_ns, work->end_ns);
-    }
     aorta_intervals_normalise(busy);
 }
 

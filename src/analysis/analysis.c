@@ -53,8 +53,7 @@ static bool only_measures(const struct aorta_trace_work *work) {
 static void take_work(struct aorta_trace_rank *rank) {
     const struct aorta_trace *trace = rank->trace;
     size_t mine = 0;
-    for (size_t i = 0; i < trace->work_count; i++) {
-        const struct aorta_trace_work *work = &trace->work[i];
+    AORTA_EACH (const struct aorta_trace_work, work, trace->work, trace->work_count) {
         if (work->device != rank->device) continue;
         if (!only_measures(work)) {
             mine++;
@@ -96,8 +95,8 @@ static bool seen_before(const struct aorta_trace_list *list, size_t trace) {
 
 static aorta_status check_ranks(const struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++)
-        for (size_t j = 0; j < i; j++) {
-            const struct aorta_trace_rank *a = &analysis->ranks[j], *b = &analysis->ranks[i];
+        AORTA_EACH (const struct aorta_trace_rank, a, analysis->ranks, i) {
+            const struct aorta_trace_rank *b = &analysis->ranks[i];
             if (a->rank == b->rank && b->rank != UNNUMBERED)
                 return AORTA_ERROR(AORTA_USAGE,
                                    "%s and %s are both of rank %d: name one file for each rank, not the folder (two "
@@ -325,8 +324,7 @@ static void free_rank(struct aorta_trace_rank *rank) {
 
 void aorta_trace_ranges_free(struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++) {
-        for (size_t j = 0; j < analysis->ranks[i].window_count; j++) {
-            struct aorta_trace_window *window = &analysis->ranks[i].windows[j];
+        AORTA_EACH (struct aorta_trace_window, window, analysis->ranks[i].windows, analysis->ranks[i].window_count) {
             if (window->borrowed) continue;
             free(window->profile.ranges);
             free(window->profile.overlap.segments);
@@ -380,8 +378,7 @@ static aorta_status make_windows(struct aorta_trace_analysis *analysis,
                                  const struct aorta_trace_analysis_options *options) {
     size_t measured = 0;
     aorta_trace_warmup_choose(analysis, options);
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         if (rank->trace->measured)
             aorta_trace_windows_measured(rank, options, analysis->warmup);
         else
@@ -398,8 +395,7 @@ static bool is_almost_empty(const struct aorta_trace_analysis *analysis) {
     enum { FEWEST = 3, SHORTEST_NS = 100000 };
     size_t count = 0;
     int64_t ns = 0;
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         if (rank->trace->host_only || rank->trace->measured) return false;
         for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
             const struct aorta_profile *profile = &window->profile;
@@ -481,10 +477,9 @@ bool aorta_trace_step_counts(const struct aorta_trace_analysis *analysis, int64_
 
 bool aorta_trace_beyond_steps(const struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; analysis->stepped && i < analysis->rank_count; i++)
-        for (size_t j = 0; j < analysis->ranks[i].window_count; j++) {
-            const struct aorta_trace_window *window = &analysis->ranks[i].windows[j];
+        AORTA_EACH (const struct aorta_trace_window, window, analysis->ranks[i].windows,
+                    analysis->ranks[i].window_count)
             if (window->profile.range_count && !aorta_trace_window_counts(analysis, window)) return true;
-        }
     return false;
 }
 

@@ -125,8 +125,7 @@ static void link_parts(struct aorta_trace_analysis *analysis, struct aorta_trace
     for (size_t i = 0; rows && i < analysis->rank_count; i++) rows[i] = rows_of_trace(&analysis->ranks[i], &scratch);
     scratch.failed |= analysis->memory.failed;
     for (size_t i = 0; rows && !scratch.failed && i < alignment->shared_count; i++) {
-        for (size_t j = 0; j < alignment->shared[i].part_count; j++) {
-            const struct aorta_align_part *one = &alignment->shared[i].parts[j];
+        AORTA_EACH (const struct aorta_align_part, one, alignment->shared[i].parts, alignment->shared[i].part_count) {
             uint32_t row = rows[one->rank] ? rows[one->rank][one->first] : one->first;
             const size_t first = parts->first[one->rank], count = parts->first[one->rank + 1] - first;
             struct aorta_trace_part *part = aorta_trace_part_of(parts->items + first, count, row);
@@ -181,8 +180,7 @@ static int64_t wait_of(const struct aorta_trace_analysis *analysis, const struct
 }
 
 void aorta_trace_shared_finish(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts) {
-    for (size_t i = 0; i < parts->count; i++) {
-        struct aorta_trace_part *part = &parts->items[i];
+    AORTA_EACH (struct aorta_trace_part, part, parts->items, parts->count) {
         if (part->collective == AORTA_TRACE_NONE) continue;
         struct aorta_align_shared *shared = &analysis->alignment.shared[part->collective];
         shared->exposed_ns += part->blamed_ns;
@@ -317,8 +315,7 @@ bool aorta_trace_are_sends(const struct aorta_trace_analysis *analysis) {
     bool any = false;
     for (size_t i = 0; i < analysis->rank_count && !analysis->measured; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
-        for (size_t j = 0; j < rank->work_count; j++) {
-            const struct aorta_trace_work *work = &rank->work[j];
+        AORTA_EACH (const struct aorta_trace_work, work, rank->work, rank->work_count) {
             if (!work->named || work->by_name != AORTA_ALL_TO_ALL) continue;
             const uint32_t name = work->collective == AORTA_TRACE_NONE
                                       ? AORTA_TRACE_NONE
@@ -362,8 +359,7 @@ static void make_arrivals(struct aorta_trace_analysis *analysis) {
     if (!analysis->arrivals) return;
     analysis->arrival_count = analysis->rank_count;
     for (size_t i = 0; i < analysis->rank_count; i++) analysis->arrivals[i].rank = (uint32_t)i;
-    for (size_t i = 0; i < alignment->shared_count; i++) {
-        const struct aorta_align_shared *shared = &alignment->shared[i];
+    AORTA_EACH (const struct aorta_align_shared, shared, alignment->shared, alignment->shared_count) {
         if (!shared->chosen) continue;
         for (size_t p = 0; p < shared->part_count; p++)
             add_arrival(shared, &shared->parts[p], &analysis->arrivals[shared->parts[p].rank]);

@@ -12,8 +12,7 @@
 
 void aorta_trace_busy_make(const struct aorta_trace_rank *rank, struct aorta_trace_busy *busy) {
     *busy = (struct aorta_trace_busy){0};
-    for (size_t i = 0; i < rank->work_count; i++) {
-        const struct aorta_trace_work *work = &rank->work[i];
+    AORTA_EACH (const struct aorta_trace_work, work, rank->work, rank->work_count) {
         struct aorta_intervals *set = work->kind != AORTA_TRACE_KERNEL  ? &busy->copy
                                       : aorta_trace_is_collective(work) ? &busy->comm
                                                                         : &busy->compute;
@@ -346,10 +345,8 @@ static size_t count_steps(const struct aorta_trace_rank *rank) {
 
 static const struct aorta_trace_step *step_of(const struct filling *filling, const struct aorta_trace_window *window) {
     const struct aorta_trace *trace = filling->rank->trace;
-    for (size_t i = 0; i < trace->step_count; i++) {
-        const struct aorta_trace_step *step = &trace->steps[i];
+    AORTA_EACH (const struct aorta_trace_step, step, trace->steps, trace->step_count)
         if (step->number == window->number && (!step->of_device || step->device == filling->rank->device)) return step;
-    }
     return NULL;
 }
 
@@ -379,8 +376,8 @@ static int64_t first_begin(const struct filling *filling, const struct aorta_tra
 }
 
 static void blame_parts(const struct filling *filling, const struct aorta_trace_window *window) {
-    for (size_t i = 0; i < window->profile.overlap.exposed_count; i++) {
-        const struct aorta_exposed *exposed = &window->profile.overlap.exposed[i];
+    AORTA_EACH (const struct aorta_exposed, exposed, window->profile.overlap.exposed,
+                window->profile.overlap.exposed_count) {
         struct aorta_trace_part *part = part_of(filling, window->work[exposed->range]);
         part->blamed_ns += exposed->end_ns - exposed->start_ns;
     }

@@ -151,7 +151,6 @@ void aorta_trace_kernels_in_steps(const struct aorta_trace_analysis *analysis, s
 
 /* ---- matrix products ---- */
 
-/* One run. */
 struct run {
     uint32_t shape, geometry, name;
     enum aorta_beside beside;

@@ -167,8 +167,7 @@ static void leave_unled(struct aorta_trace_analysis *analysis) {
 }
 
 void aorta_trace_warmup_find(struct aorta_trace_analysis *analysis) {
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         struct aorta_arena scratch = {0};
         double *step_ns = aorta_arena_raw(&scratch, (2 * rank->window_count + 1) * sizeof *step_ns);
         int64_t *numbers = aorta_arena_raw(&scratch, rank->window_count * sizeof *numbers);
@@ -324,8 +323,7 @@ static size_t step_at(const struct aorta_trace *trace, int64_t time_ns) {
 static void measure_reaches(const struct aorta_trace_rank *rank, struct reach *reaches) {
     const struct aorta_trace *trace = rank->trace;
     for (size_t i = 0; i < trace->step_count; i++) reaches[i] = (struct reach){INT64_MAX, INT64_MIN};
-    for (size_t i = 0; i < rank->work_count; i++) {
-        const struct aorta_trace_work *work = &rank->work[i];
+    AORTA_EACH (const struct aorta_trace_work, work, rank->work, rank->work_count) {
         if (work->call == AORTA_TRACE_NONE && !trace->host_only) continue;
         size_t step = step_at(trace, trace->host_only ? work->start_ns : trace->calls[work->call].start_ns);
         if (step == trace->step_count) continue;

@@ -167,11 +167,9 @@ static bool operations_say_most(const struct aorta_trace_comparison *c, size_t s
 
 /* Whether the operation of this name runs on one of the two sides only. */
 static bool is_alone(const struct aorta_trace_comparison *c, size_t side, const char *name) {
-    for (size_t i = 0; i < c->row_count; i++) {
-        const struct aorta_trace_compare_row *row = &c->rows[i];
+    AORTA_EACH (const struct aorta_trace_compare_row, row, c->rows, c->row_count)
         if (row->section == AORTA_SECTION_OPERATION && !strcmp(row->name, name))
             return row->values[0].there != row->values[side].there;
-    }
     return false;
 }
 
@@ -200,10 +198,8 @@ static bool is_replaced(const struct aorta_trace_comparison *c, const struct aor
                         size_t side) {
     const size_t of = operation->values[0].there ? 0 : side;
     if (operation->values[0].there == operation->values[side].there) return false;
-    for (size_t i = 0; i < c->row_count; i++) {
-        const struct aorta_trace_compare_row *row = &c->rows[i];
+    AORTA_EACH (const struct aorta_trace_compare_row, row, c->rows, c->row_count)
         if (row->below && is_below(&row->below[of], operation->name) && is_replacement(c, row, side)) return true;
-    }
     return false;
 }
 

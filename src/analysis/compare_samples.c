@@ -227,7 +227,6 @@ static struct compare_samples_row *add_named(struct collecting *c, enum aorta_tr
     return add(c, find_row(c->samples, section, name), amount);
 }
 
-/* A part of the step. */
 static void add_part(struct collecting *c, enum aorta_trace_section section, const char *name, size_t step,
                      int64_t ns) {
     struct compare_samples_row *row = add_named(c, section, name, (struct amount){step, ns, NULL, false});
@@ -343,8 +342,7 @@ static bool step_of(const struct collecting *c, const struct aorta_trace_window 
 }
 
 static void add_rank(struct collecting *c, const struct aorta_trace_rank *rank) {
-    for (size_t i = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
+    AORTA_EACH (const struct aorta_trace_window, window, rank->windows, rank->window_count) {
         size_t step;
         if (!step_of(c, window, &step)) continue;
         add_timeline(c, window, step);

@@ -303,8 +303,7 @@ static void make_rows(struct making *making, struct aorta_arena *arena) {
                                   aorta_forwards_make(trace, &making->scratch)};
     memory->rows = aorta_arena_raw(arena, memory->block_count * sizeof *memory->rows);
     if (making->scratch.failed || !memory->rows) return;
-    for (size_t i = 0; i < memory->block_count; i++) {
-        const struct aorta_memory_block *block = &memory->blocks[i];
+    AORTA_EACH (const struct aorta_memory_block, block, memory->blocks, memory->block_count) {
         if (block->from_ns > memory->peak_ns || block->to_ns <= memory->peak_ns) continue;
         struct aorta_memory_row *row = &memory->rows[memory->count++];
         *row = (struct aorta_memory_row){.use = (enum aorta_memory_use)block->use,

@@ -211,7 +211,6 @@ static void merge_segments(const struct cells *cells, struct aorta_overlap *over
  * that have begun says how many end before another one. So thousands of concurrent collectives cost only a few steps
  * each. */
 struct active {
-    const struct aorta_profile *profile;
     struct mark *begins, *ends; /* [total], by time; equal ends: the first range last */
     uint32_t *place;            /* of each range in `ends` */
     uint32_t *counts;           /* [total + 1]: the tree */
@@ -226,8 +225,7 @@ static AORTA_ORDER(end_order, struct mark, AORTA_UP(time_ns) AORTA_DOWN(range));
 
 static struct active active_begin(const struct aorta_profile *profile, struct aorta_arena *memory) {
     const size_t limit = profile->range_count;
-    struct active active = {.profile = profile,
-                            .begins = aorta_arena_raw(memory, limit * sizeof *active.begins),
+    struct active active = {.begins = aorta_arena_raw(memory, limit * sizeof *active.begins),
                             .ends = aorta_arena_raw(memory, limit * sizeof *active.ends),
                             .place = aorta_arena_raw(memory, limit * sizeof *active.place),
                             .counts = aorta_arena_alloc(memory, (limit + 1) * sizeof *active.counts)};
@@ -319,8 +317,7 @@ static void blame_collectives(const struct aorta_profile *profile, const struct 
 
 static void collect_waits(const struct aorta_profile *profile, struct aorta_host_waits *waits) {
     struct aorta_intervals data = {0}, device = {0};
-    for (size_t i = 0; i < profile->host_count; i++) {
-        const struct aorta_host_range *range = &profile->host[i];
+    AORTA_EACH (const struct aorta_host_range, range, profile->host, profile->host_count) {
         if (range->kind == AORTA_HOST_ALLOCATION) continue; /* the host's own doing: launches are late */
         struct aorta_intervals *set = range->kind == AORTA_HOST_DATA_WAIT ? &data : &device;
         aorta_intervals_add(set, range->start_ns, range->end_ns);

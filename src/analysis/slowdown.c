@@ -108,8 +108,7 @@ static size_t collect_runs(const struct aorta_rank_step *step, struct run *runs,
     size_t count = 0;
     collective_time(profile, NULL, &comm);
     collective_time(profile, step->arrivals, &moving);
-    for (size_t i = 0; i < profile->range_count; i++) {
-        const struct aorta_range *range = &profile->ranges[i];
+    AORTA_EACH (const struct aorta_range, range, profile->ranges, profile->range_count) {
         if (!is_arithmetic(range)) continue;
         runs[count++] =
             (struct run){.of = product_of(range),

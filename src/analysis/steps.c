@@ -212,14 +212,9 @@ static int stride_of(const struct aorta_range *range) {
     return range->info.group_stride ? range->info.group_stride : 1;
 }
 
-static int compare_keys(const struct aorta_range *a, const struct aorta_range *b) {
-    int order = aorta_order_int64(a->info.collective, b->info.collective);
-    if (!order) order = aorta_order_int64(a->info.role, b->info.role);
-    if (!order) order = aorta_order_int64(a->info.group_size, b->info.group_size);
-    if (!order) order = aorta_order_int64(a->info.group, b->info.group);
-    if (!order) order = aorta_order_int64(stride_of(a), stride_of(b));
-    return order ? order : aorta_order_int64(a->sequence, b->sequence);
-}
+static AORTA_ORDER(compare_keys, struct aorta_range,
+                   AORTA_UP(info.collective) AORTA_UP(info.role) AORTA_UP(info.group_size) AORTA_UP(info.group)
+                       AORTA_BY(aorta_order_int64(stride_of(a), stride_of(b))) AORTA_UP(sequence));
 
 static AORTA_ORDER(part_order, struct part, AORTA_BY(compare_keys(a->range, b->range)) AORTA_UP(item->iteration.rank));
 
@@ -232,7 +227,7 @@ static int64_t common_start(const struct part *part) {
 }
 
 /* `parts` are all that was seen of one collective. */
-static void find_last(struct part *parts, size_t count, uint32_t number) {
+static void find_last(struct part *parts, size_t count) {
     const struct part *first = parts, *last = parts;
     for (size_t i = 1; i < count; i++) {
         if (common_start(&parts[i]) < common_start(first)) first = &parts[i];
@@ -249,7 +244,6 @@ static void find_last(struct part *parts, size_t count, uint32_t number) {
             .late_rank = &parts[i] == last ? -1 : last->item->iteration.rank,
             .late_device = aorta_late_by_device(late_ns, busy_ns),
             .complete = (size_t)parts[i].range->info.group_size == count,
-            .number = number,
         };
     }
 }
@@ -316,7 +310,7 @@ static void align_clocks(struct part *parts, size_t count, size_t ranks, struct 
 
 /* ---- one step of all ranks ---- */
 
-static void pair_step(struct aorta_rank_step *const *items, size_t count, bool common_clock, uint32_t *number,
+static void pair_step(struct aorta_rank_step *const *items, size_t count, bool common_clock,
                       struct aorta_arena *memory) {
     size_t limit = 0, used = 0;
     for (size_t i = 0; i < count; i++) limit += items[i]->iteration.profile->range_count;
@@ -332,7 +326,7 @@ static void pair_step(struct aorta_rank_step *const *items, size_t count, bool c
     if (!common_clock) align_clocks(parts, used, count, &scratch);
     for (size_t i = 0, same; i < used; i += same) {
         same = same_collective(parts + i, used - i);
-        find_last(parts + i, same, (*number)++);
+        find_last(parts + i, same);
     }
     aorta_arena_end(&scratch, memory);
 }
@@ -350,10 +344,9 @@ bool aorta_pair_collectives(struct aorta_rank_step *items, size_t count, struct 
         qsort(by_step, count, sizeof *by_step, step_order);
         common_clock = aorta_clocks_are_one(iterations, count);
     }
-    uint32_t number = 0;
     for (size_t i = 0, same; iterations && i < count; i += same) {
         same = same_step(iterations + i, count - i); /* sorted alike */
-        pair_step(by_step + i, same, common_clock, &number, memory);
+        pair_step(by_step + i, same, common_clock, memory);
     }
     aorta_arena_end(&scratch, memory);
     return common_clock;

@@ -19,7 +19,6 @@ struct aorta_arrival {
     int late_rank;    /* who arrived last; -1: this one, or not known */
     bool late_device; /* its device was still busy; else its device was idle: its host came late */
     bool complete;    /* all ranks of the group were seen */
-    uint32_t number;  /* of the collective among all that were paired: its parts on other ranks have the same */
 };
 
 struct aorta_order; /* an iteration's ranges sorted, so that questions about neighbours take a search */
@@ -110,7 +109,7 @@ struct aorta_slowdown {
 struct aorta_shape;
 struct aorta_shapes {
     struct aorta_shape *items;
-    size_t count, capacity;
+    size_t count;
 };
 void aorta_shapes_measure(const struct aorta_rank_step *steps, size_t count, struct aorta_arena *memory,
                           struct aorta_shapes *shapes, struct aorta_slowdown *slowdown);

@@ -6,7 +6,7 @@
 #ifndef AORTA_BASE_ARENA_H
 #define AORTA_BASE_ARENA_H
 
-#include "base/status.h"
+#include "base/array.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -28,14 +28,10 @@ static void add_difference(struct aorta_differences *d, const char *key, const c
 void aorta_differences_add(struct aorta_differences *d, const struct aorta_settings *reference,
                            const struct aorta_settings *candidate) {
     if (!reference->count || !candidate->count) return;
-    for (size_t i = 0; i < reference->count; i++) {
-        const struct aorta_setting *own = &reference->items[i];
+    AORTA_EACH (const struct aorta_setting, own, reference->items, reference->count)
         add_difference(d, own->key, own->value, aorta_settings_value(candidate, own->key));
-    }
-    for (size_t i = 0; i < candidate->count; i++) {
-        const struct aorta_setting *own = &candidate->items[i];
+    AORTA_EACH (const struct aorta_setting, own, candidate->items, candidate->count)
         if (!aorta_settings_value(reference, own->key)) add_difference(d, own->key, NULL, own->value);
-    }
 }
 
 void aorta_differences_free(struct aorta_differences *differences) {

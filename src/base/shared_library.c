@@ -88,8 +88,7 @@ static void find_path(struct aorta_library *library) {
 static aorta_status fill_table(const struct aorta_library_description *description, const struct aorta_library *library,
                                void *table) {
     struct aorta_text missing = {0};
-    for (size_t i = 0; i < description->symbol_count; i++) {
-        const struct aorta_symbol *symbol = &description->symbols[i];
+    AORTA_EACH (const struct aorta_symbol, symbol, description->symbols, description->symbol_count) {
         void *function = dlsym(library->handle, symbol->name);
         memcpy((char *)table + symbol->offset, &function, sizeof function);
         if (!function && symbol->required)

@@ -8,39 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-int aorta_by_int32(const void *left, const void *right) {
-    return aorta_order_int64(*(const int32_t *)left, *(const int32_t *)right);
-}
-
-int aorta_by_int64(const void *left, const void *right) {
-    return aorta_order_int64(*(const int64_t *)left, *(const int64_t *)right);
-}
-
-int aorta_by_uint32(const void *left, const void *right) {
-    return aorta_order_int64(*(const uint32_t *)left, *(const uint32_t *)right);
-}
-
-int aorta_by_text(const void *left, const void *right) {
-    return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
-
-int aorta_by_uint64(const void *left, const void *right) {
-    return aorta_order_uint64(*(const uint64_t *)left, *(const uint64_t *)right);
-}
-
-int aorta_by_int64_pair(const void *left, const void *right) {
-    const int64_t *a = left, *b = right;
-    return a[0] != b[0] ? aorta_order_int64(a[0], b[0]) : aorta_order_int64(a[1], b[1]);
-}
-
-int aorta_by_uint32_pair(const void *left, const void *right) {
-    const uint32_t *a = left, *b = right;
-    return a[0] != b[0] ? aorta_order_int64(a[0], b[0]) : aorta_order_int64(a[1], b[1]);
-}
-
-int aorta_by_double(const void *left, const void *right) {
-    return aorta_order_double(*(const double *)left, *(const double *)right);
-}
+AORTA_ORDER(aorta_by_int32, int32_t, AORTA_BY(aorta_order_int64(*a, *b)));
+AORTA_ORDER(aorta_by_int64, int64_t, AORTA_BY(aorta_order_int64(*a, *b)));
+AORTA_ORDER(aorta_by_uint32, uint32_t, AORTA_BY(aorta_order_int64(*a, *b)));
+AORTA_ORDER(aorta_by_uint64, uint64_t, AORTA_BY(aorta_order_uint64(*a, *b)));
+AORTA_ORDER(aorta_by_double, double, AORTA_BY(aorta_order_double(*a, *b)));
+AORTA_POINTER_ORDER(aorta_by_text, char, AORTA_BY(strcmp(a, b)));
+AORTA_ORDER(aorta_by_int64_pair, int64_t,
+            AORTA_BY(aorta_order_int64(a[0], b[0])) AORTA_BY(aorta_order_int64(a[1], b[1])));
+AORTA_ORDER(aorta_by_uint32_pair, uint32_t,
+            AORTA_BY(aorta_order_int64(a[0], b[0])) AORTA_BY(aorta_order_int64(a[1], b[1])));
 
 void aorta_sort_int32(int32_t *values, size_t count) {
     if (count) qsort(values, count, sizeof *values, aorta_by_int32);

@@ -34,7 +34,6 @@
         if (by) return by;                                                                                             \
     }
 
-/* Negative, 0, positive. */
 static inline int aorta_order_int64(int64_t left, int64_t right) {
     return (left > right) - (left < right);
 }

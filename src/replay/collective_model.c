@@ -219,8 +219,7 @@ static void fit_sizes(struct fitting *fitting, double latency_ns, struct aorta_l
     if (!fitting->count) return;
     fit->link = (struct aorta_link){10000, 0.1}; /* chooses the algorithms at first */
     for (int round = 0; round < ROUNDS; round++) {
-        for (size_t i = 0; i < fitting->count; i++) {
-            struct size *size = &fitting->sizes[i];
+        AORTA_EACH (struct size, size, fitting->sizes, fitting->count) {
             struct work work = messages_of(fitting, size->sample, fit->link);
             size->x = work.bytes / work.messages;
             size->y = size->time_ns / work.messages;

@@ -435,11 +435,9 @@ static void add_arrivals(struct aorta_graph_builder *builder) {
     if (!last) return;
     for (uint32_t i = 0; i < recording->collective_count; i++) last[i] = (struct key){INT64_MIN, 0};
     for (uint32_t r = 0; r < recording->rank_count; r++) {
-        for (uint32_t i = 0; i < recording->ranks[r].span_count; i++) {
-            const struct aorta_replay_span *span = &recording->ranks[r].spans[i];
+        AORTA_EACH (const struct aorta_replay_span, span, recording->ranks[r].spans, recording->ranks[r].span_count)
             if (span->collective != AORTA_GRAPH_NONE && span->start_ns > last[span->collective].at)
                 last[span->collective] = (struct key){span->start_ns, r};
-        }
     }
     builder->first_arrival = builder->graph->point_count;
     for (uint32_t i = 0; i < recording->collective_count; i++)
@@ -452,8 +450,7 @@ static void add_arrivals(struct aorta_graph_builder *builder) {
 /* Calls and spans have two points each, and gathers one more. */
 static uint64_t count_points(const struct aorta_recording *recording) {
     uint64_t points = recording->collective_count;
-    for (uint32_t i = 0; i < recording->rank_count; i++) {
-        const struct aorta_replay_rank *rank = &recording->ranks[i];
+    AORTA_EACH (const struct aorta_replay_rank, rank, recording->ranks, recording->rank_count) {
         points += 2 * ((uint64_t)rank->call_count + rank->span_count);
         for (uint32_t j = 0; j < rank->span_count; j++) points += rank->spans[j].role == AORTA_REPLAY_GATHER;
     }

@@ -63,7 +63,6 @@ struct aorta_graph_change {
     int64_t lag_ns; /* replaces the edge's, if smaller */
 };
 
-/* One rank of the graph. */
 struct aorta_graph_rank {
     int64_t start_ns, end_ns; /* the replayed part: points at or before the start stay where they are */
     int64_t from_ns; /* end of the first step's last span, where measuring begins, as the first step still profits from

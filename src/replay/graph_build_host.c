@@ -61,7 +61,6 @@ struct host {
 
 /* ---- what a call waits for ---- */
 
-/* The edge kinds of a call, by its kind. */
 static const struct {
     enum aorta_edge_kind own, wait;
 } kinds[] = {

@@ -209,8 +209,7 @@ static bool is_ahead(const struct spans *spans, const struct aorta_replay_span *
 static uint32_t add_ready(struct spans *spans, uint32_t row, const struct reasons *reasons, const struct reason *best) {
     struct aorta_graph *graph = spans->builder->graph;
     int64_t start_ns = spans->rows->spans[row].start_ns, ready_ns = INT64_MIN;
-    for (uint32_t i = 0; i < reasons->count; i++) {
-        const struct reason *reason = &reasons->items[i];
+    AORTA_EACH (const struct reason, reason, reasons->items, reasons->count) {
         int64_t at_ns = reason->from_ns + lag_of(reason, best, start_ns);
         if (!reason->same_stream && at_ns > ready_ns) ready_ns = at_ns;
     }
@@ -218,8 +217,7 @@ static uint32_t add_ready(struct spans *spans, uint32_t row, const struct reason
     if (ready_ns > start_ns) ready_ns = start_ns;
     uint32_t ready = aorta_graph_point(graph, ready_ns, spans->rank,
                                        aorta_subject_make(AORTA_SUBJECT_SPAN, spans->rows->spans[row].row), false);
-    for (uint32_t i = 0; i < reasons->count; i++) {
-        const struct reason *reason = &reasons->items[i];
+    AORTA_EACH (const struct reason, reason, reasons->items, reasons->count) {
         if (!reason->same_stream)
             aorta_graph_edge(graph, reason->from, ready, lag_of(reason, best, start_ns), reason->kind,
                              reason->inferred);
@@ -263,8 +261,7 @@ static bool is_staged(const struct spans *spans, const struct aorta_replay_span 
 
 static void stage_copy(const struct spans *spans, const struct aorta_replay_span *span, struct reasons *reasons) {
     if (!is_staged(spans, span, reasons)) return;
-    for (uint32_t i = 0; i < reasons->count; i++) {
-        struct reason *reason = &reasons->items[i];
+    AORTA_EACH (struct reason, reason, reasons->items, reasons->count) {
         if (reason->kind != AORTA_EDGE_LAUNCH) continue;
         reason->usual_ns = span->start_ns - reason->from_ns;
         reason->kind = AORTA_EDGE_CALL_COPY;
@@ -307,8 +304,7 @@ static void begin_span(struct spans *spans, uint32_t row) {
     stage_copy(spans, span, &reasons);
     const struct reason *best = best_reason(&reasons, span->start_ns);
     if (gather) begin_gather(spans, row, &reasons, best);
-    for (uint32_t i = 0; i < reasons.count; i++) {
-        const struct reason *reason = &reasons.items[i];
+    AORTA_EACH (const struct reason, reason, reasons.items, reasons.count) {
         if (gather && !reason->same_stream) continue;
         aorta_graph_edge(graph, reason->from, start, lag_of(reason, best, span->start_ns), reason->kind,
                          reason->inferred);

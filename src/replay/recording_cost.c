@@ -191,8 +191,7 @@ static void calibrate_operations(const struct pairs *groups, size_t count, doubl
     const double limit_ns = passes_through(groups, count, scratch);
     double weight = 0;
     *cost = (struct aorta_stamp_cost){0};
-    for (size_t i = 0; i < count; i++) {
-        const struct pairs *group = &groups[i];
+    AORTA_EACH (const struct pairs, group, groups, count) {
         if (!is_of(group, AORTA_STAMPED_OPERATION, AORTA_STAMPED_OPERATION) || group->self_ns > limit_ns) continue;
         cost->enter_ns += group->before_ns * (double)group->count;
         cost->leave_ns += group->after_ns * (double)group->count;
@@ -252,8 +251,7 @@ static double length_of(const struct aorta_stamped_event *event) {
 
 static size_t count_calls(const struct building *building, size_t texts, struct calls *names) {
     size_t first = 0;
-    for (size_t i = 0; i < building->stamped.count; i++) {
-        const struct aorta_stamped_event *event = &building->stamped.items[i];
+    AORTA_EACH (const struct aorta_stamped_event, event, building->stamped.items, building->stamped.count) {
         if (!aorta_stamped_is_call(event)) continue;
         struct calls *calls = &names[event->name];
         if (!calls->count++ || length_of(event) < calls->shortest_ns) {
@@ -272,11 +270,9 @@ static size_t count_calls(const struct building *building, size_t texts, struct 
 /* Finds the recording cost within calls, per name, from the fastest calls of that name. */
 static void measure_calls(struct building *building, size_t texts, struct calls *names, double *lengths) {
     double launches = 0, within_ns = 0;
-    for (size_t i = 0; i < building->stamped.count; i++) {
-        const struct aorta_stamped_event *event = &building->stamped.items[i];
+    AORTA_EACH (const struct aorta_stamped_event, event, building->stamped.items, building->stamped.count)
         if (aorta_stamped_is_call(event))
             lengths[names[event->name].first + names[event->name].count++] = length_of(event);
-    }
     for (size_t i = 0; i < texts; i++) {
         struct calls *calls = &names[i];
         if (!calls->count) continue;
@@ -288,8 +284,7 @@ static void measure_calls(struct building *building, size_t texts, struct calls 
         launches += (double)calls->count;
     }
     if (launches > 0) building->cost->found.within_ns = within_ns / launches;
-    for (size_t i = 0; i < building->stamped.count; i++) {
-        const struct aorta_stamped_event *event = &building->stamped.items[i];
+    AORTA_EACH (const struct aorta_stamped_event, event, building->stamped.items, building->stamped.count) {
         const struct calls *calls = aorta_stamped_is_call(event) ? &names[event->name] : NULL;
         if (calls && calls->stamped == AORTA_STAMPED_LAUNCH && calls->count >= FEWEST)
             add_spread(building->cost, event->start_ns, length_of(event), calls->fast_ns);
@@ -413,8 +408,7 @@ static int64_t busy_of(const struct stamp *stamp) {
 static void measure_share(struct aorta_recording_cost *cost, const struct aorta_trace *trace) {
     double stamps_ns = 0, busy_ns = 0;
     for (size_t i = 0; i < cost->lane_count; i++) {
-        for (size_t j = 0; j < cost->lanes[i].count; j++) {
-            const struct stamp *stamp = &cost->lanes[i].stamps[j];
+        AORTA_EACH (const struct stamp, stamp, cost->lanes[i].stamps, cost->lanes[i].count) {
             if (trace->step_count && stamp->time_ns < trace->steps[0].start_ns) continue;
             const double own_ns = (double)busy_of(stamp);
             busy_ns += own_ns;
@@ -520,7 +514,6 @@ const struct aorta_recording_costs *aorta_recording_costs(const struct aorta_rec
     return &cost->found;
 }
 
-/* Cost of recording in the interval that the stamp ends. */
 static double cost_at(const struct aorta_recording_cost *cost, struct lane *lane, size_t at) {
     const struct stamp *stamp = &lane->stamps[at];
     while (lane->step < cost->step_count && cost->step_ns[lane->step] <= stamp->time_ns) lane->step++;

@@ -408,8 +408,7 @@ static void add_pairs(const struct aorta_trace *trace, const struct launches *la
 
 static void add_awaited(const struct aorta_trace *trace, const struct launches *launches, int64_t shift_ns,
                         const uint32_t *call_rows, struct aorta_replay_call *calls) {
-    for (size_t i = 0; i < trace->wait_count; i++) {
-        const struct aorta_trace_wait *wait = &trace->waits[i];
+    AORTA_EACH (const struct aorta_trace_wait, wait, trace->waits, trace->wait_count) {
         if (wait->call == AORTA_TRACE_NONE || call_rows[wait->call] == AORTA_GRAPH_NONE) continue;
         int64_t until_ns = wait->recorded_ns == INT64_MIN ? wait->asked_ns : wait->recorded_ns;
         uint32_t span = last_before(launches, wait->on, until_ns - shift_ns);
@@ -651,8 +650,7 @@ static aorta_status set_longer(const struct aorta_trace_analysis *analysis, stru
     struct aorta_arena scratch = {0};
     double all_ns = 0;
     if (!analysis->measured) return NULL;
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         double rank_ns = 0;
         for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));)
             rank_ns += (double)(window->profile.overlap.span_ns + window->profile.overlap.lead_ns);

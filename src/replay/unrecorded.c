@@ -4,7 +4,6 @@
 #include "base/sort.h"
 #include "base/statistics.h"
 #include "replay/replay.h"
-#include "trace/builder.h"
 
 #include <malloc.h>
 #include <math.h>
@@ -80,8 +79,7 @@ static void add_event(struct places *places, int64_t start_ns, int64_t end_ns, u
 
 static void add_operations(struct places *places) {
     const struct aorta_trace *trace = places->trace;
-    for (size_t i = 0; i < trace->operation_count; i++) {
-        const struct aorta_trace_operation *row = &trace->operations[i];
+    AORTA_EACH (const struct aorta_trace_operation, row, trace->operations, trace->operation_count) {
         add_event(places, row->start_ns, row->end_ns, row->name, row->thread,
                   row->range ? AORTA_STAMPED_RANGE : meaning_of(places->meanings, row->name, false));
     }
@@ -91,8 +89,7 @@ static void add_operations(struct places *places) {
  * other frames. */
 static void add_frames(struct places *places, bool ranges) {
     const struct aorta_trace *trace = places->trace;
-    for (size_t i = 0; i < trace->frame_count; i++) {
-        const struct aorta_trace_frame *frame = &trace->frames[i];
+    AORTA_EACH (const struct aorta_trace_frame, frame, trace->frames, trace->frame_count) {
         if (frame->kind != AORTA_FRAME_SYSTEM && (frame->kind == AORTA_FRAME_RANGE) == ranges)
             add_event(places, frame->start_ns, frame->end_ns, frame->name, frame->thread,
                       stamped_frame(places->meanings, frame));
@@ -107,8 +104,7 @@ static bool is_own_call(const struct aorta_trace *trace, const struct aorta_trac
 
 static void add_calls(struct places *places) {
     const struct aorta_trace *trace = places->trace;
-    for (size_t i = 0; i < trace->call_count; i++) {
-        const struct aorta_trace_call *call = &trace->calls[i];
+    AORTA_EACH (const struct aorta_trace_call, call, trace->calls, trace->call_count) {
         if (is_own_call(trace, call))
             add_event(places, call->start_ns, call->end_ns, call->name, call->thread,
                       meaning_of(places->meanings, call->name, true));
@@ -398,8 +394,7 @@ void aorta_graph_scaled_free(struct aorta_graph *scaled) {
 }
 
 void aorta_graph_follow_lags(const struct aorta_graph *graph, struct aorta_graph *copy) {
-    for (uint32_t i = 0; i < graph->change_count; i++) {
-        struct aorta_graph_change *change = &copy->changes[i];
+    AORTA_EACH (struct aorta_graph_change, change, copy->changes, graph->change_count) {
         const int64_t before_ns = graph->lag_ns[change->edge], after_ns = copy->lag_ns[change->edge];
         if (before_ns > 0 && after_ns != before_ns)
             change->lag_ns = llround((double)change->lag_ns * ((double)after_ns / (double)before_ns));

@@ -145,8 +145,7 @@ static void put_below(const struct aorta_trace_comparison *c, const struct aorta
 static bool put_section(const struct aorta_trace_comparison *c, enum aorta_trace_section section,
                         const struct aorta_verdict_style *style, struct aorta_text *out) {
     size_t rows = 0, shown = 0, left_out = 0;
-    for (size_t i = 0; i < c->row_count; i++) {
-        const struct aorta_trace_compare_row *row = &c->rows[i];
+    AORTA_EACH (const struct aorta_trace_compare_row, row, c->rows, c->row_count) {
         rows += row->section == section && section != AORTA_SECTION_SUBTREE;
         if (row->section != section || !is_shown(c, row)) continue;
         if (shown == MOST_ROWS && section != AORTA_SECTION_TIMELINE) {
@@ -260,13 +259,11 @@ static const struct aorta_trace_collective_row *same_of(const struct aorta_trace
                                                         const struct aorta_trace_analysis *test) {
     const struct aorta_trace_rank *rank = &test->ranks[0], *from = &base->ranks[0];
     const char *type = aorta_trace_text(from->trace, row->dtype);
-    for (size_t i = 0; i < rank->collective_size_count; i++) {
-        const struct aorta_trace_collective_row *other = &rank->collective_sizes[i];
+    AORTA_EACH (const struct aorta_trace_collective_row, other, rank->collective_sizes, rank->collective_size_count)
         if (other->kind == row->kind && other->bytes_each == row->bytes_each &&
             group_size(test, other) == group_size(base, row) &&
             !strcmp(type, aorta_trace_text(rank->trace, other->dtype)))
             return other;
-    }
     return NULL;
 }
 
@@ -282,8 +279,8 @@ static void put_bandwidth(const struct about *about, struct aorta_text *out) {
     const struct aorta_trace_side *sides = about->c->sides;
     const struct aorta_trace_analysis *base = sides->inputs->analysis, *test = sides[about->side].inputs->analysis;
     if (!base->rank_count || !test->rank_count) return;
-    for (size_t i = 0; i < base->ranks[0].collective_size_count; i++) {
-        const struct aorta_trace_collective_row *row = &base->ranks[0].collective_sizes[i];
+    AORTA_EACH (const struct aorta_trace_collective_row, row, base->ranks[0].collective_sizes,
+                base->ranks[0].collective_size_count) {
         const struct aorta_trace_collective_row *other = row->bytes_each > 0 ? same_of(base, row, test) : NULL;
         if (!other || isnan(row->transfer_busbw_gbps) || isnan(other->transfer_busbw_gbps)) continue;
         const double ratio = row->transfer_busbw_gbps / other->transfer_busbw_gbps;
@@ -323,8 +320,7 @@ static void put_category(const struct about *about, struct aorta_text *out) {
     const struct aorta_trace_comparison *c = about->c;
     const size_t side = about->side;
     const struct aorta_trace_compare_row *most = NULL;
-    for (size_t i = 0; i < c->row_count; i++) {
-        const struct aorta_trace_compare_row *row = &c->rows[i];
+    AORTA_EACH (const struct aorta_trace_compare_row, row, c->rows, c->row_count) {
         if (row->section != AORTA_SECTION_CATEGORY) continue;
         if (!most || fabs(row->values[side].change_ms) > fabs(most->values[side].change_ms)) most = row;
     }
@@ -459,8 +455,7 @@ static void put_section_markdown(const struct aorta_trace_comparison *c, enum ao
                                  struct aorta_text *out) {
     const bool folded = section != AORTA_SECTION_TIMELINE;
     size_t shown = 0;
-    for (size_t i = 0; i < c->row_count; i++) {
-        const struct aorta_trace_compare_row *row = &c->rows[i];
+    AORTA_EACH (const struct aorta_trace_compare_row, row, c->rows, c->row_count) {
         char name[NAME_SIZE];
         if (row->section != section || !is_shown(c, row)) continue;
         if (folded && shown == MOST_ROWS) break;
@@ -581,8 +576,7 @@ static void put_json_value(struct aorta_json *json, const struct aorta_trace_com
 static void put_json_section(struct aorta_json *json, const struct aorta_trace_comparison *c,
                              enum aorta_trace_section section) {
     aorta_json_key_array(json, aorta_trace_section_name(section));
-    for (size_t i = 0; i < c->row_count; i++) {
-        const struct aorta_trace_compare_row *row = &c->rows[i];
+    AORTA_EACH (const struct aorta_trace_compare_row, row, c->rows, c->row_count) {
         if (row->section != section) continue;
         aorta_json_object(json);
         aorta_json_key_string(json, "name", row->name);

@@ -15,8 +15,7 @@ static size_t add_samples(const struct aorta_recorded *run, const struct aorta_m
     for (size_t i = 0; i < limit; i++) {
         double sum = 0;
         int ranks = 0;
-        for (size_t j = 0; j < run->run.rank_count; j++) {
-            const struct aorta_measured *measured = &run->measured[j];
+        AORTA_EACH (const struct aorta_measured, measured, run->measured, run->run.rank_count) {
             const double value = i < measured->count ? aorta_metric_of(metric, &measured->steps[i]) : NAN;
             if (isnan(value)) continue;
             sum += value;

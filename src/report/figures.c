@@ -67,10 +67,8 @@ static void add_row(struct sums *sums, const struct aorta_trace_collective_row *
 static size_t sum_collectives(const struct aorta_trace_analysis *analysis, struct sums kinds[AORTA_COLLECTIVE_COUNT],
                               struct sums sizes[MOST_SIZES]) {
     size_t count = 0;
-    for (size_t r = 0; r < analysis->rank_count; r++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[r];
-        for (size_t i = 0; i < rank->collective_size_count; i++) {
-            const struct aorta_trace_collective_row *row = &rank->collective_sizes[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
+        AORTA_EACH (const struct aorta_trace_collective_row, row, rank->collective_sizes, rank->collective_size_count) {
             size_t at = 0;
             add_row(&kinds[row->kind], row);
             while (at < count && (sizes[at].kind != row->kind || sizes[at].bytes != row->bytes_each)) at++;

@@ -22,8 +22,7 @@ static aorta_status clocks_of_rank(struct aorta_recorded *labelled, size_t rank,
     struct aorta_clock_sample *samples = aorta_arena_alloc(&labelled->memory, measured->count * sizeof *samples);
     size_t count = 0;
     AORTA_TRY(aorta_arena_check(&labelled->memory, "the clocks of a rank"));
-    for (size_t i = 0; i < measured->count; i++) {
-        const struct aorta_step_metrics *step = &measured->steps[i];
+    AORTA_EACH (const struct aorta_step_metrics, step, measured->steps, measured->count) {
         const struct aorta_device_reading *reading = step->readings ? &step->readings->clocks : NULL;
         if (reading) samples[count++] = (struct aorta_clock_sample){&reading->values, reading->at_ns, true};
     }

@@ -19,11 +19,9 @@ enum { CHANGES_SAID = 3 };
 /* ---- what changed ---- */
 
 static struct aorta_live_cause *find(struct aorta_live_state *state, const struct aorta_live_cause *like) {
-    for (size_t i = 0; i < state->count; i++) {
-        struct aorta_live_cause *cause = &state->causes[i];
+    AORTA_EACH (struct aorta_live_cause, cause, state->causes, state->count)
         if (cause->cause == like->cause && cause->collective == like->collective && cause->rank == like->rank)
             return cause;
-    }
     return NULL;
 }
 
@@ -75,8 +73,8 @@ static size_t find_changes(struct aorta_live_state *reported, struct aorta_live_
                            struct change changes[2 * AORTA_LIVE_CAUSES]) {
     const bool gains = reported->replayed && now->replayed;
     size_t count = 0;
-    for (size_t i = 0; i < now->count; i++) {
-        const struct aorta_live_cause *cause = &now->causes[i], *before = find(reported, cause);
+    AORTA_EACH (const struct aorta_live_cause, cause, now->causes, now->count) {
+        const struct aorta_live_cause *before = find(reported, cause);
         add_change((struct change){cause, value_of(before, gains), value_of(cause, gains)}, reported->step_ms, changes,
                    &count);
     }
@@ -260,8 +258,7 @@ static void write_gauge(const char *name, const char *help, const char *labels, 
 static void write_cause_gauges(const struct aorta_verdict *verdict, bool gains, struct aorta_text *out) {
     const char *const name = gains ? "aorta_cause_gain_seconds" : "aorta_cause_cost_seconds";
     const char *help = gains ? "how much shorter a step is without the cause" : "what the cause takes of a step";
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        const struct aorta_finding *finding = &verdict->findings[i];
+    AORTA_EACH (const struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
         char labels[256];
         if (gains && !verdict->replay.known) continue;
         if (finding->remedy && !gains) continue;

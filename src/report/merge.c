@@ -138,8 +138,7 @@ static int32_t main_device(const struct aorta_trace *trace, bool *several) {
     enum { DEVICES = 64 };
     int32_t devices[DEVICES];
     size_t weights[DEVICES] = {0}, count = 0, best = 0;
-    for (size_t i = 0; i < trace->work_count; i++) {
-        const struct aorta_trace_work *work = &trace->work[i];
+    AORTA_EACH (const struct aorta_trace_work, work, trace->work, trace->work_count) {
         size_t at = 0;
         while (at < count && devices[at] != work->device) at++;
         if (at == DEVICES) continue;

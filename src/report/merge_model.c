@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct writing {
@@ -266,14 +265,11 @@ static void put_all(struct writing *w) {
     for (size_t i = 0; i < trace->thread_count; i++) name_thread(w, i);
     name_marks(w);
     for (size_t i = 0; i < trace->step_count; i++) put_step(w, &trace->steps[i]);
-    for (size_t i = 0; i < trace->annotation_count; i++) {
-        const struct aorta_trace_annotation *a = &trace->annotations[i];
+    AORTA_EACH (const struct aorta_trace_annotation, a, trace->annotations, trace->annotation_count)
         put_annotation(w, aorta_trace_text(trace, a->name), a->thread, a->start_ns, a->end_ns);
-    }
     for (size_t i = 0; i < trace->operation_count; i++) put_operation(w, &trace->operations[i]);
     for (size_t i = 0; i < trace->wait_count; i++) put_wait(w, &trace->waits[i], i);
-    for (size_t i = 0; i < trace->call_count; i++) {
-        const struct aorta_trace_call *call = &trace->calls[i];
+    AORTA_EACH (const struct aorta_trace_call, call, trace->calls, trace->call_count) {
         if (call->kind == AORTA_CALL_COLLECTIVE) continue; /* a reader finds it again */
         put_call(w, aorta_trace_text(trace, call->name), w->threads[call->thread], call->start_ns, call->end_ns,
                  call->correlation);
@@ -287,8 +283,7 @@ static void put_devices(const struct aorta_trace *trace, struct aorta_text *out)
     aorta_text_puts(out, ", \"deviceProperties\": ");
     aorta_json_begin(&json, out, 0);
     aorta_json_array(&json);
-    for (size_t i = 0; i < trace->device_count; i++) {
-        const struct aorta_trace_device *device = &trace->devices[i];
+    AORTA_EACH (const struct aorta_trace_device, device, trace->devices, trace->device_count) {
         aorta_json_object(&json);
         aorta_json_key_int(&json, "id", device->id);
         if (device->name != AORTA_TRACE_NONE)

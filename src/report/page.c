@@ -208,11 +208,9 @@ static void write_iterations(const struct aorta_recorded *labelled, struct aorta
 
 static void add_names(const struct aorta_trace_analysis *analysis, struct aorta_intern *names,
                       struct aorta_json *json) {
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count)
         for (size_t j = 0; j < rank->kernel_count; j++)
             json->out->failed |= !aorta_intern(names, aorta_trace_text(rank->trace, rank->kernels[j].name));
-    }
 }
 
 /* What the page needs to show the tables of "results": headings and kinds of columns. */

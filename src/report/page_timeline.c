@@ -49,8 +49,7 @@ static void add_step(struct aorta_page_lanes *lanes, int64_t start_ns, int64_t n
 }
 
 static void cut_lanes(struct aorta_page_lanes *lanes, int64_t from_ns, int64_t to_ns) {
-    for (size_t i = 0; i < lanes->count; i++) {
-        struct aorta_page_lane *lane = &lanes->items[i];
+    AORTA_EACH (struct aorta_page_lane, lane, lanes->items, lanes->count) {
         size_t stays = 0;
         for (size_t j = 0; j < lane->count; j++) {
             struct aorta_page_span span = lane->spans[j];
@@ -88,11 +87,9 @@ static bool joins(const struct aorta_page_span *last, const struct aorta_page_sp
 
 static size_t count_joined(const struct aorta_page_lanes *lanes, int64_t closer_ns) {
     size_t count = 0;
-    for (size_t i = 0; i < lanes->count; i++) {
-        const struct aorta_page_lane *lane = &lanes->items[i];
+    AORTA_EACH (const struct aorta_page_lane, lane, lanes->items, lanes->count)
         for (size_t j = 0; j < lane->count; j++)
             count += j == 0 || !joins(&lane->spans[j - 1], &lane->spans[j], closer_ns);
-    }
     return count;
 }
 
@@ -167,8 +164,7 @@ static void write_spans(const struct aorta_page_lane *lane, int64_t origin_ns, s
 static void find_ends(const struct aorta_page_lanes *lanes, int64_t *start_ns, int64_t *end_ns) {
     *start_ns = INT64_MAX;
     *end_ns = INT64_MIN;
-    for (size_t i = 0; i < lanes->count; i++) {
-        const struct aorta_page_lane *lane = &lanes->items[i];
+    AORTA_EACH (const struct aorta_page_lane, lane, lanes->items, lanes->count) {
         if (lane->count && lane->spans[0].start_ns < *start_ns) *start_ns = lane->spans[0].start_ns;
         for (size_t j = 0; j < lane->count; j++)
             if (lane->spans[j].end_ns > *end_ns) *end_ns = lane->spans[j].end_ns;
@@ -240,8 +236,7 @@ static int64_t shift_of(const struct aorta_trace_analysis *analysis, size_t plac
 
 /* The role of a stream. NULL: not known, as in all steps that our recorder did not measure. */
 static const char *role_of(const struct aorta_trace_rank *rank, uint32_t stream) {
-    for (size_t i = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
+    AORTA_EACH (const struct aorta_trace_window, window, rank->windows, rank->window_count) {
         for (size_t j = 0; window->borrowed && j < window->profile.range_count; j++)
             if (rank->work[window->work[j]].stream == stream)
                 return aorta_role_name(window->profile.ranges[j].info.role);
@@ -278,11 +273,10 @@ static void add_streams(const struct aorta_trace_rank *rank, int64_t shift_ns, s
 static void add_exposed(const struct aorta_trace_rank *rank, int64_t shift_ns, struct aorta_page_lanes *lanes) {
     size_t lane = SIZE_MAX;
     uint32_t name = 0;
-    for (size_t i = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
+    AORTA_EACH (const struct aorta_trace_window, window, rank->windows, rank->window_count) {
         const int64_t ns = window->borrowed ? window->start_ns - window->profile.start_ns - shift_ns : 0;
-        for (size_t j = 0; j < window->profile.overlap.exposed_count; j++) {
-            const struct aorta_exposed *exposed = &window->profile.overlap.exposed[j];
+        AORTA_EACH (const struct aorta_exposed, exposed, window->profile.overlap.exposed,
+                    window->profile.overlap.exposed_count) {
             if (lane == SIZE_MAX) {
                 lane = aorta_page_lane_add(lanes, rank->rank, "exposed communication", true);
                 name = aorta_page_name(lanes, "communication without compute", NULL);

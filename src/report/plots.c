@@ -168,7 +168,6 @@ static void plot_timeline(const struct aorta_recorded *run, struct aorta_text *s
                     "  $steps using 1:2 with lines linewidth 1.5 linecolor '#555555' dashtype 2 title 'whole step'\n");
 }
 
-/* One bar per label and rank. */
 static void breakdown_row(const struct aorta_recorded *labelled, size_t rank, struct aorta_text *script) {
     const struct aorta_measured *measured = &labelled->measured[rank];
     struct sums s = {0};

@@ -10,7 +10,6 @@
 
 /* ---- what was asked for ---- */
 
-/* Runs and their labels. */
 struct labels {
     struct aorta_recorded *runs; /* those of a label one after the other; as many as inputs */
     struct aorta_label *items;   /* in the order in which they were first named */
@@ -22,8 +21,7 @@ struct labels {
 static aorta_status check_input(const struct aorta_report_options *options, size_t index) {
     const struct aorta_report_input *input = &options->inputs[index];
     if (!*input->label) return AORTA_ERROR(AORTA_USAGE, "the label of %s is empty", input->directory);
-    for (size_t j = 0; j < index; j++) {
-        const struct aorta_report_input *other = &options->inputs[j];
+    AORTA_EACH (const struct aorta_report_input, other, options->inputs, index) {
         if (strcmp(input->label, other->label) != 0) continue;
         if (!options->repeats)
             return AORTA_ERROR(

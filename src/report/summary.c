@@ -138,8 +138,7 @@ static void add_collectives(const struct aorta_profile *profile, struct collecti
         sums[kind].overlap_ns += profile->overlap.kind[kind].overlap_ns;
         sums[kind].exposed_ns += profile->overlap.kind[kind].exposed_ns;
     }
-    for (size_t i = 0; i < profile->range_count; i++) {
-        const struct aorta_range *range = &profile->ranges[i];
+    AORTA_EACH (const struct aorta_range, range, profile->ranges, profile->range_count) {
         if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
         struct collective_sums *sum = &sums[range->info.collective];
         sum->count++;
@@ -262,8 +261,7 @@ static const struct aorta_row cause_rows[] = {{"causes_ms", AORTA_ROW_NUMBER, 0,
                                               {0}};
 
 static void write_causes(const struct aorta_recorded *labelled, int rank, struct aorta_json *json) {
-    for (size_t i = 0; i < labelled->verdict.rank_count; i++) {
-        const struct aorta_rank_costs *costs = &labelled->verdict.ranks[i];
+    AORTA_EACH (const struct aorta_rank_costs, costs, labelled->verdict.ranks, labelled->verdict.rank_count) {
         double causes_ms[AORTA_CAUSE_COUNT];
         if (costs->rank != rank) continue;
         for (int cause = 0; cause < AORTA_CAUSE_COUNT; cause++)

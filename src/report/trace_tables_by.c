@@ -2,7 +2,6 @@
 #include "analysis/breakdown.h"
 #include "report/trace_report.h"
 #include "report/trace_tables.h"
-#include "verdict/roofline.h"
 
 #include <math.h>
 #include <stdio.h>

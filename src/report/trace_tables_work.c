@@ -321,8 +321,7 @@ static void find_all_possible(const struct aorta_trace_rank *rank, struct possib
 /* Whether a kernel whose category is known would match it, too. */
 static bool is_of_others(const struct aorta_trace_rank *rank, const char *space) {
     char pattern[NAME_SIZE];
-    for (size_t i = 0; i < rank->kernel_count; i++) {
-        const struct aorta_trace_kernel_row *row = &rank->kernels[i];
+    AORTA_EACH (const struct aorta_trace_kernel_row, row, rank->kernels, rank->kernel_count) {
         const char *name = aorta_trace_text(rank->trace, row->name);
         if (row->class != AORTA_KERNEL_COMPUTE || row->kind != AORTA_TRACE_KERNEL) continue;
         aorta_kernel_pattern_of(name, pattern, sizeof pattern);

@@ -73,8 +73,7 @@ static void write_place(const char *key, const struct aorta_fact_place *place, s
 
 static void write_facts(const struct aorta_finding *finding, struct aorta_json *json) {
     aorta_json_key_array(json, "facts");
-    for (size_t i = 0; i < finding->facts.count; i++) {
-        const struct aorta_fact *fact = &finding->facts.items[i];
+    AORTA_EACH (const struct aorta_fact, fact, finding->facts.items, finding->facts.count) {
         aorta_json_object(json);
         aorta_json_key_string(json, "key", aorta_fact_rows[fact->key].key);
         aorta_json_key_double(json, "value", fact->value);

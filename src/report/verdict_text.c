@@ -119,10 +119,8 @@ static void put_exposed(const struct aorta_verdict *verdict, struct aorta_text *
 static const struct aorta_finding *second_to(const struct aorta_verdict *verdict, const struct aorta_finding *compute) {
     static const double MUCH = 0.1;
     const struct aorta_finding *second = NULL;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        const struct aorta_finding *finding = &verdict->findings[i];
+    AORTA_EACH (const struct aorta_finding, finding, verdict->findings, verdict->finding_count)
         if (finding != compute && (!second || finding->share > second->share)) second = finding;
-    }
     return second && second->share >= MUCH && !aorta_finding_gains(second) && !is_exposed(verdict) ? second : NULL;
 }
 

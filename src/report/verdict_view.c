@@ -223,8 +223,7 @@ static void add_reason(struct build *build) {
 /* Without peaks few findings say that kernels are slow. */
 static void add_missing_peaks(struct build *build) {
     const struct aorta_verdict *verdict = build->verdict;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        const struct aorta_finding *finding = &verdict->findings[i];
+    AORTA_EACH (const struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
         const struct aorta_fact *why = aorta_facts_find(&finding->facts, AORTA_FACT_NO_PEAKS);
         struct aorta_text text = {0};
         if (aorta_facts_has(&finding->facts, AORTA_FACT_WHOLE_GRAPHS))
@@ -297,8 +296,7 @@ static void add_kernels(struct build *build) {
     const double step_ms = aorta_verdict_spent_ms(verdict);
     const bool little = aorta_finding_most_ms(&verdict->findings[0]) < MUCH * aorta_verdict_gained_ms(verdict);
     if (build->view->block_count && !(aorta_verdict_is_bound(verdict) && little)) return;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        const struct aorta_finding *finding = &verdict->findings[i];
+    AORTA_EACH (const struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
         if (finding->cause != AORTA_CAUSE_COMPUTE) continue;
         for (size_t j = 0; j < COUNT; j++) {
             const struct aorta_fact *fact = aorta_facts_find(&finding->facts, keys[j]);

@@ -202,10 +202,8 @@ static void assume_links(const struct aorta_whatif_result *result, struct aorta_
 /* Collectives without a model: they stay as recorded. */
 static size_t count_unknown(const struct aorta_whatif_collectives *collectives) {
     size_t count = 0;
-    for (uint32_t i = 0; i < collectives->count; i++) {
-        const struct aorta_whatif_collective *one = &collectives->items[i];
+    AORTA_EACH (const struct aorta_whatif_collective, one, collectives->items, collectives->count)
         count += one->kind == AORTA_COLLECTIVE_OTHER || (one->bytes <= 0 && one->kind != AORTA_BARRIER);
-    }
     return count;
 }
 

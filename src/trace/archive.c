@@ -1,6 +1,5 @@
 #include "trace/archive.h"
 #include "base/directories.h"
-#include "base/files.h"
 #include "base/printable.h"
 #include "base/shared_library.h"
 #include "base/sort.h"
@@ -406,7 +405,6 @@ aorta_status aorta_unpack_lists(const char *path, bool *any) {
 
 /* ---- the folder ---- */
 
-/* A new folder in the list's. */
 static aorta_status new_folder(struct aorta_unpacking *unpacking, const char **folder) {
     struct aorta_trace_list *list = unpacking->list;
     if (!list->unpacked) {

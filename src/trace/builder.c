@@ -2,7 +2,6 @@
 #include "base/array.h"
 #include "base/intern.h"
 #include "base/sort.h"
-#include "base/table.h"
 #include "trace/builder_internal.h"
 
 #include <inttypes.h>

@@ -109,7 +109,6 @@ struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *bui
  * added. */
 struct trace_meaning *aorta_trace_operation_meaning(struct aorta_trace_builder *builder, uint32_t name,
                                                     const struct aorta_operation *operation);
-/* The class of kernels of this name. */
 enum aorta_work_class aorta_trace_work_class(struct aorta_trace_builder *builder, uint32_t name);
 
 /* Adds the row unless an equal one exists, and returns its number. NONE (and failed): memory is exhausted. */
@@ -124,7 +123,6 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder);
  * (captures), and nothing was added. */
 bool aorta_trace_builder_append(struct aorta_trace_builder *whole, struct aorta_trace_builder *part);
 
-/* So many times of this value. */
 int64_t *aorta_trace_times_new(size_t count, int64_t value, struct aorta_arena *memory);
 
 /* builder_operations.c: the shapes of launched kernels, and the callers of calls that wait; after launches are linked.

@@ -424,8 +424,7 @@ static void collect(const struct aorta_trace_builder *builder, struct copies *co
 static void find_threads(const struct aorta_trace_builder *builder, struct copies *copies, struct thread *threads) {
     const struct aorta_trace_call *calls = builder->calls.items;
     qsort(copies->items, copies->count, sizeof *copies->items, aorta_by_uint64);
-    for (size_t i = 0; i < builder->calls.count; i++) {
-        const struct aorta_trace_call *call = &calls[i];
+    AORTA_EACH (const struct aorta_trace_call, call, calls, builder->calls.count) {
         if (call->kind == AORTA_CALL_LAUNCH || call->kind == AORTA_CALL_GRAPH_LAUNCH || call->kind == AORTA_CALL_FILL)
             threads[call->thread].launches_work = true;
         if (call->kind != AORTA_CALL_COPY) continue;

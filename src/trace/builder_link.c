@@ -162,8 +162,7 @@ static void link_waits(struct aorta_trace_builder *builder, const struct call_in
         if (wait.stream != AORTA_TRACE_NONE || wait.call != AORTA_TRACE_NONE)
             aorta_trace_rows_put(builder, &waits, &wait, sizeof wait);
     }
-    for (size_t i = 0; i < builder->calls.count; i++) {
-        const struct aorta_trace_call *call = &index->calls[i];
+    AORTA_EACH (const struct aorta_trace_call, call, index->calls, builder->calls.count) {
         const struct aorta_trace_wait wait = {call->start_ns, INT64_MIN, AORTA_TRACE_NONE, AORTA_TRACE_NONE,
                                               AORTA_TRACE_NONE};
         if (call->kind == TRACE_CALL_EVENT_WAIT &&

@@ -1,7 +1,6 @@
 #include "trace/execution_trace.h"
 #include "base/arena.h"
 #include "base/table.h"
-#include "trace/operation_inputs.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

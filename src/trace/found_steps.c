@@ -472,8 +472,7 @@ static size_t fill_steps(const struct aorta_trace *trace, const bool *marks, boo
                          struct aorta_trace_step *steps) {
     size_t count = 0;
     int64_t until_ns = INT64_MIN;
-    for (size_t i = 0; i < trace->annotation_count; i++) {
-        const struct aorta_trace_annotation *range = &trace->annotations[i];
+    AORTA_EACH (const struct aorta_trace_annotation, range, trace->annotations, trace->annotation_count) {
         if (!marks[range->name] || range->start_ns < until_ns) continue;
         int64_t begin_ns = after ? range->end_ns : range->start_ns;
         until_ns = range->end_ns;

@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum {
     FEWEST_KERNELS = 4, /* of a step: below that anything repeats, and a loop has */
@@ -54,8 +53,7 @@ struct steps {
 
 static uint32_t compute_stream(const struct aorta_trace *trace, size_t *counts) {
     uint32_t best = AORTA_TRACE_NONE;
-    for (size_t i = 0; i < trace->work_count; i++) {
-        const struct aorta_trace_work *work = &trace->work[i];
+    AORTA_EACH (const struct aorta_trace_work, work, trace->work, trace->work_count) {
         if (work->kind != AORTA_TRACE_KERNEL || aorta_trace_is_collective(work)) continue;
         counts[work->stream]++;
         if (best == AORTA_TRACE_NONE || counts[work->stream] > counts[best]) best = work->stream;

@@ -103,8 +103,7 @@ struct repeating {
 
 static struct signature signature_of(const struct aorta_trace *trace) {
     struct signature signature = {0, trace->work_count};
-    for (size_t i = 0; i < trace->work_count; i++) {
-        const struct aorta_trace_work *work = &trace->work[i];
+    AORTA_EACH (const struct aorta_trace_work, work, trace->work, trace->work_count) {
         const uint64_t name = work->name == AORTA_TRACE_NONE ? 0 : trace->texts->entries[work->name].hash;
         signature.sum += aorta_hash_add(aorta_hash_add(0, name), (uint64_t)(work->end_ns - work->start_ns));
     }

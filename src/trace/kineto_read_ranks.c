@@ -224,8 +224,7 @@ static struct owner *owner_of(const struct kineto_mixed *mixed, int64_t device) 
 
 static void take_numbers(const struct trace_kineto *kineto, const struct aorta_trace *whole) {
     struct numbered *at = kineto->mixed->numbered;
-    for (size_t i = 0; i < whole->call_count; i++) {
-        const struct aorta_trace_call *call = &whole->calls[i];
+    AORTA_EACH (const struct aorta_trace_call, call, whole->calls, whole->call_count) {
         const size_t rank = rank_of(kineto, whole->threads[call->thread].process);
         if (rank != NO_RANK && call->correlation && aorta_trace_call_launches(call))
             *at++ = (struct numbered){call->correlation, call->start_ns, rank};

@@ -322,6 +322,11 @@ enum {
     RANGE_TEXT
 };
 
+static bool read_times(sqlite3_stmt *row, int64_t *start_ns, int64_t *end_ns) {
+    return aorta_sqlite_number(row, HOST_START, start_ns) && aorta_sqlite_number(row, HOST_END, end_ns) &&
+           aorta_trace_times_fit(*start_ns, *end_ns) && *end_ns >= *start_ns;
+}
+
 /* "failed calls: cudaFree (cudaErrorIllegalAddress)", and more while the line is short. */
 static void name_failed(const struct target *target, const char *call, int64_t result) {
     enum { LONG = 100 };
@@ -354,9 +359,7 @@ static void add_call(struct nsys *nsys, const struct target *target, sqlite3_stm
     const char *name = numbered_text(nsys, row, HOST_NAME);
     struct aorta_trace_call call = {0};
     aorta_trace_builder_head(target->builder)->events++;
-    if (!name || !aorta_sqlite_number(row, HOST_START, &call.start_ns) ||
-        !aorta_sqlite_number(row, HOST_END, &call.end_ns) || !aorta_trace_times_fit(call.start_ns, call.end_ns) ||
-        call.end_ns < call.start_ns) {
+    if (!name || !read_times(row, &call.start_ns, &call.end_ns)) {
         warn(target, AORTA_REASON_ODD_VALUE);
         return;
     }
@@ -385,10 +388,7 @@ static void add_system_call(struct nsys *nsys, const struct target *target, sqli
     enum { SHORT_NS = 10000 };
     const char *name = numbered_text(nsys, row, HOST_NAME);
     struct aorta_trace_annotation call = {0};
-    if (!name || !aorta_sqlite_number(row, HOST_START, &call.start_ns) ||
-        !aorta_sqlite_number(row, HOST_END, &call.end_ns) || !aorta_trace_times_fit(call.start_ns, call.end_ns) ||
-        call.end_ns - call.start_ns < SHORT_NS)
-        return;
+    if (!name || !read_times(row, &call.start_ns, &call.end_ns) || call.end_ns - call.start_ns < SHORT_NS) return;
     call.name = text_of(target, name);
     call.thread = thread_of(target, aorta_sqlite_number_or(row, HOST_THREAD, 0));
     aorta_trace_builder_frame(target->builder, &call, AORTA_FRAME_SYSTEM);
@@ -408,8 +408,7 @@ static void add_range(struct nsys *nsys, const struct target *target, sqlite3_st
     aorta_trace_builder_head(target->builder)->events++;
     if (type != PUSH_POP && type != START_END) return;
     if (!name || !*name || !aorta_sqlite_number(row, HOST_END, &range.end_ns)) return; /* without a name, still open */
-    if (!aorta_sqlite_number(row, HOST_START, &range.start_ns) ||
-        !aorta_trace_times_fit(range.start_ns, range.end_ns) || range.end_ns < range.start_ns) {
+    if (!read_times(row, &range.start_ns, &range.end_ns)) {
         warn(target, AORTA_REASON_ODD_VALUE);
         return;
     }
@@ -612,8 +611,7 @@ static aorta_status check_targets(const struct nsys *nsys) {
 }
 
 static aorta_status create_builders(struct nsys *nsys) {
-    for (size_t i = 0; i < nsys->target_count; i++) {
-        struct target *target = &nsys->targets[i];
+    AORTA_EACH (struct target, target, nsys->targets, nsys->target_count) {
         AORTA_TRY(
             aorta_trace_builder_create(AORTA_TRACE_NSYS, nsys->file->path, nsys->file->options, &target->builder));
         aorta_trace_builder_head(target->builder)->process = target->process < 0 ? -1 : target->process & 0xffffff;

@@ -292,8 +292,7 @@ static const struct unread {
 
 static const struct unread *find_unread(const char *path, const struct head *head) {
     const size_t length = strlen(path);
-    for (size_t i = 0; i < sizeof unread / sizeof *unread; i++) {
-        const struct unread *row = &unread[i];
+    AORTA_EACH (const struct unread, row, unread, sizeof unread / sizeof *unread) {
         const size_t suffix = row->suffix ? strlen(row->suffix) : 0;
         if (row->suffix
                 ? length >= suffix && !strcasecmp(path + length - suffix, row->suffix)

@@ -247,8 +247,7 @@ static void add_work(struct counting *counting, const struct aorta_trace_work *w
 
 static void collect_runs(struct counting *counting, const bool *reads) {
     const struct aorta_trace *trace = counting->trace;
-    for (size_t i = 0; i < trace->work_count; i++) {
-        const struct aorta_trace_work *work = &trace->work[i];
+    AORTA_EACH (const struct aorta_trace_work, work, trace->work, trace->work_count) {
         if (work->shape == AORTA_TRACE_NONE || work->operation == AORTA_TRACE_NONE || !reads[work->shape]) continue;
         add_work(counting, work);
     }
@@ -298,8 +297,7 @@ static void count_runs(struct counting *counting) {
 
 /* `run_of` has shapes now. */
 static void give_shapes(const struct counting *counting, const bool *reads, size_t shape_count) {
-    for (size_t i = 0; i < counting->trace->work_count; i++) {
-        struct aorta_trace_work *work = &counting->trace->work[i];
+    AORTA_EACH (struct aorta_trace_work, work, counting->trace->work, counting->trace->work_count) {
         if (work->operation == AORTA_TRACE_NONE || work->shape >= shape_count || !reads[work->shape]) continue;
         if (counting->run_of[work->operation] != AORTA_TRACE_NONE) work->shape = counting->run_of[work->operation];
     }

@@ -432,44 +432,19 @@ static count_rule *const rules[] = {
 };
 
 bool aorta_operation_is_view(const char *name, size_t length) {
-    static const char views[][18] = {
-        "alias",
-        "as_strided",
-        "detach",
-        "detach_",
-        "expand",
-        "expand_as",
-        "narrow",
-        "permute",
-        "select",
-        "slice",
-        "split",
-        "squeeze",
-        "t",
-        "transpose",
-        "unbind",
-        "unsqueeze",
-        "unflatten",
-        "view",
-        "_unsafe_view",
-        "_reshape_alias",
-        "result_type",
-        "numel",
-        "size",
-        "is_floating_point",
-        "lift_fresh",
-        "chunk",
-        "split_with_sizes",
-        "resolve_conj",
-        "resolve_neg",
-        "view_as",
-    };
+    static const char views[] =
+        " alias as_strided detach detach_ expand expand_as narrow permute select slice split squeeze "
+        "t transpose unbind unsqueeze unflatten view _unsafe_view _reshape_alias result_type numel "
+        "size is_floating_point lift_fresh chunk split_with_sizes resolve_conj resolve_neg "
+        "view_as ";
     static const char begin[] = "aten::";
+    enum { LONGEST = 24 };
     const size_t skip = sizeof begin - 1, own = length - skip;
-    if (length <= skip || own >= sizeof views[0] || memcmp(name, begin, skip) != 0) return false;
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-        if (views[i][0] == name[skip] && !views[i][own] && !memcmp(name + skip, views[i], own)) return true;
-    return false;
+    char word[LONGEST + 2] = " ";
+    if (length <= skip || own > LONGEST || memcmp(name, begin, skip) != 0) return false;
+    memcpy(word + 1, name + skip, own);
+    word[own + 1] = ' ';
+    return memmem(views, sizeof views - 1, word, own + 2) != NULL;
 }
 
 bool aorta_operation_wanted(const char *name, size_t length) {

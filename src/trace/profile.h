@@ -120,7 +120,6 @@ enum aorta_idle_cause {
     AORTA_IDLE_CAUSE_COUNT
 };
 
-/* Idle time by its cause. */
 struct aorta_idle {
     int64_t ns[AORTA_IDLE_CAUSE_COUNT];
 };

@@ -257,8 +257,7 @@ static aorta_status read_one(struct aorta_sqlite *file, const char *suffix, int6
 aorta_status aorta_trace_read_rocpd(struct aorta_sqlite *file, struct aorta_trace_list *list) {
     static const char prefix[] = "rocpd_kernel_dispatch";
     int64_t bytes = file->bytes;
-    for (size_t i = 0; i < file->name_count; i++) {
-        const struct aorta_sqlite_name *name = &file->names[i];
+    AORTA_EACH (const struct aorta_sqlite_name, name, file->names, file->name_count) {
         if (!name->table || !aorta_begins(name->text, prefix)) continue;
         AORTA_TRY(read_one(file, name->text + strlen(prefix), bytes, list));
         bytes = 0;

@@ -487,8 +487,7 @@ static void add_device(const struct part *part) {
 static aorta_status create_parts(struct building *b) {
     const struct aorta_rocprof *rocprof = b->rocprof;
     const bool only = b->part_count == 1; /* else the process has several devices, and its rank is none of theirs */
-    for (size_t i = 0; i < b->part_count; i++) {
-        struct part *part = &b->parts[i];
+    AORTA_EACH (struct part, part, b->parts, b->part_count) {
         part->agent = agent_of(rocprof, part->key);
         AORTA_TRY(aorta_trace_builder_create(rocprof->format, rocprof->path, rocprof->options, &part->builder));
         struct aorta_trace *head = aorta_trace_builder_head(part->builder);

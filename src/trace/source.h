@@ -60,7 +60,6 @@ struct unpack_origin {
     aorta_status (*too_much)(const char *shown);
 };
 
-/* Makes the folder of a file. */
 AORTA_MUST_USE aorta_status aorta_unpack_folder(char *path);
 /* All bytes into a new file; makes its folders. */
 AORTA_MUST_USE aorta_status aorta_unpack_write(struct unpack_origin *origin, char *path);

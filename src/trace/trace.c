@@ -396,53 +396,24 @@ static bool is_openacc(const char *name) {
     return aorta_begins(name, "__pgi_");
 }
 
+/* Whether the text begins with one of the words. */
+static bool begins_with_one(const char *text, const char *words) {
+    for (size_t length; *words; words += length + (words[length] == ' ')) {
+        length = strcspn(words, " ");
+        if (strncmp(text, words, length) == 0) return true;
+    }
+    return false;
+}
+
 /* Triton's functions have plain names, as those of Python; libraries' kernels that do say whose they are, and "_Z"
  * begins a name of C++ that nothing has decoded. */
 static bool is_plain(const char *name) {
-    static const char *const libraries[] = {"nvjet",
-                                            "cutlass",
-                                            "sm",
-                                            "ampere",
-                                            "turing",
-                                            "volta",
-                                            "cudnn",
-                                            "gemm",
-                                            "Cijk",
-                                            "nccl",
-                                            "rccl",
-                                            "MIOpen",
-                                            "miopen",
-                                            "igemm",
-                                            "mi",
-                                            "dgrad",
-                                            "Memcpy",
-                                            "Memset",
-                                            "__amd_",
-                                            "fmha",
-                                            "flash",
-                                            "maxwell",
-                                            "_Z",
-                                            "Custom_Cijk",
-                                            "batched_transpose",
-                                            "transpose_",
-                                            "SubTensorOp",
-                                            "OpTensor",
-                                            "Op1dTensor",
-                                            "Op2dTensor",
-                                            "Op3dTensor",
-                                            "Op4dTensor",
-                                            "Op5dTensor",
-                                            "mlo",
-                                            "naive_conv",
-                                            "Im2",
-                                            "Col2Im",
-                                            "gcnAsm",
-                                            "gridwise_",
-                                            "nvkernel_",
-                                            "__omp_offloading",
-                                            "julia_"};
-    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
-        if (aorta_begins(name, libraries[i])) return false;
+    static const char libraries[] =
+        "nvjet cutlass sm ampere turing volta cudnn gemm Cijk nccl rccl MIOpen miopen igemm mi dgrad Memcpy Memset "
+        "__amd_ "
+        "fmha flash maxwell _Z Custom_Cijk batched_transpose transpose_ SubTensorOp OpTensor Op1dTensor Op2dTensor "
+        "Op3dTensor Op4dTensor Op5dTensor mlo naive_conv Im2 Col2Im gcnAsm gridwise_ nvkernel_ __omp_offloading julia_";
+    if (begins_with_one(name, libraries)) return false;
     if (is_openacc(name)) return false;
     return *name && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
 }

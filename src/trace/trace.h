@@ -9,6 +9,7 @@
 #ifndef AORTA_TRACE_TRACE_H
 #define AORTA_TRACE_TRACE_H
 
+#include "base/array.h"
 #include "base/directories.h"
 #include "base/dtype.h"
 #include "base/status.h"
@@ -411,7 +412,6 @@ struct aorta_cuda_error {
 struct aorta_cuda_error aorta_cuda_error(int64_t number);
 /* Whether the call failed, so that its work did not run: not where the work is not ready, or the program ends. */
 bool aorta_cuda_call_failed(int64_t result, enum aorta_trace_call_kind kind);
-/* Whether a call of this name allocates or frees memory. */
 static inline bool aorta_trace_changes_memory(const char *name) {
     enum aorta_trace_call_kind kind;
     return aorta_trace_call_classify(name, &kind) && kind == AORTA_CALL_MEMORY;

@@ -17,7 +17,6 @@ struct aorta_xla_event {
     int64_t offset;             /* in the file */
 };
 
-/* On a stream of a device. */
 void aorta_xla_add_work(struct aorta_trace_builder *builder, const struct aorta_xla_event *event, int64_t device,
                         int64_t stream);
 /* On a thread of the host: a launch bears the kernel's name and shares its number; the rest is what XLA, or the

@@ -138,8 +138,7 @@ void aorta_peaks_find(const struct aorta_device_facts *device, struct aorta_peak
  * do. Short ones, and data that fits a cache, say nothing. */
 static void raise_peaks(const struct aorta_profile *profile, struct aorta_peaks *peaks) {
     static const int64_t long_ns = 100000, large_bytes = 8 << 20;
-    for (size_t i = 0; i < profile->range_count; i++) {
-        const struct aorta_range *range = &profile->ranges[i];
+    AORTA_EACH (const struct aorta_range, range, profile->ranges, profile->range_count) {
         const enum aorta_arithmetic arithmetic = aorta_arithmetic_of(range->info.dtype);
         const double ns = (double)(range->end_ns - range->start_ns);
         if (range->info.kind != AORTA_RANGE_COMPUTE || range->end_ns - range->start_ns < long_ns) continue;

@@ -66,7 +66,6 @@ const struct aorta_fact *aorta_facts_find(const struct aorta_facts *facts, enum 
 bool aorta_facts_has(const struct aorta_facts *facts, enum aorta_fact_key key);
 void aorta_facts_remove(struct aorta_facts *facts, enum aorta_fact_key key);
 
-/* A row of facts.def. */
 struct aorta_fact_row {
     const char *key, *help, *words; /* "idle_unqueued"; words of a flag, or of a figure that is a condition of advice */
     enum aorta_unit unit;

@@ -1,7 +1,6 @@
 /* The findings: what each cause costs, the facts that the sums over all steps show, and the worst place of each cause
  * in a recording. */
 #include "trace/trace.h"
-#include "verdict/advice.h"
 #include "verdict/causes.h"
 #include "verdict/verdict_internal.h"
 
@@ -232,10 +231,8 @@ static bool is_of_other(const struct aorta_trace_rank *rank, const struct aorta_
 
 static struct place longest_gap(const struct aorta_trace_analysis *analysis, enum aorta_cause cause) {
     struct place worst = {0};
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
-        for (size_t j = 0; j < rank->gap_count; j++) {
-            const struct aorta_trace_gap *gap = &rank->gaps[j];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
+        AORTA_EACH (const struct aorta_trace_gap, gap, rank->gaps, rank->gap_count) {
             if (!aorta_trace_step_counts(analysis, gap->step)) continue;
             int64_t ns = gap_part(gap, cause);
             if (ns > worst.ns && !is_of_other(rank, gap, cause))
@@ -285,8 +282,7 @@ static void find_caller(const struct aorta_trace_rank *rank, struct aorta_findin
     char name[NAME_SIZE];
     const struct aorta_trace_sync_row *row = NULL; /* the first */
     const bool known = aorta_verdict_find_awaited(rank, &finding->facts);
-    for (size_t i = 0; i < rank->sync_count; i++) {
-        const struct aorta_trace_sync_row *one = &rank->syncs[i];
+    AORTA_EACH (const struct aorta_trace_sync_row, one, rank->syncs, rank->sync_count) {
         const bool placed = one->operation != AORTA_TRACE_NONE || one->function != AORTA_TRACE_NONE;
         if (is_of_memory(rank, one)) continue;
         if (!row) row = one;
@@ -320,8 +316,7 @@ static void find_gap(const struct aorta_trace_analysis *analysis, struct aorta_f
 static void find_waits(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     static const double MUCH = 0.2;
     const struct aorta_trace_rank *most = &analysis->ranks[0];
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         if (!rank->sync_count) continue;
         if (!most->sync_count || rank->syncs[0].times.total_ns > most->syncs[0].times.total_ns) most = rank;
     }
@@ -342,8 +337,8 @@ int64_t aorta_exposed_without_wait(const struct aorta_trace_analysis *analysis, 
 
 static void look_for_exposed(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                              const struct aorta_trace_window *window, enum aorta_collective kind, struct place *worst) {
-    for (size_t i = 0; i < window->profile.overlap.exposed_count; i++) {
-        const struct aorta_exposed *exposed = &window->profile.overlap.exposed[i];
+    AORTA_EACH (const struct aorta_exposed, exposed, window->profile.overlap.exposed,
+                window->profile.overlap.exposed_count) {
         const struct aorta_range *range = &window->profile.ranges[exposed->range];
         int64_t ns = aorta_exposed_without_wait(analysis, window->shared[exposed->range], exposed);
         if (range->info.collective != kind || ns <= worst->ns) continue;
@@ -353,15 +348,12 @@ static void look_for_exposed(const struct aorta_trace_analysis *analysis, const 
 
 static void find_exposed(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     struct place worst = {0};
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count)
         for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));)
             look_for_exposed(analysis, rank, window, finding->collective, &worst);
-    }
     if (!worst.rank) return;
     (void)set_worst(analysis, &worst, finding, AORTA_FACT_EXPOSED_WORST);
-    for (size_t i = 0; i < worst.rank->collective_count; i++) {
-        const struct aorta_trace_collective_row *row = &worst.rank->collectives[i];
+    AORTA_EACH (const struct aorta_trace_collective_row, row, worst.rank->collectives, worst.rank->collective_count) {
         if (row->kind == finding->collective && row->busbw_gbps > 0) {
             aorta_facts_set(&finding->facts, AORTA_FACT_BUS_BANDWIDTH, aorta_trace_row_busbw(row));
             break;
@@ -378,8 +370,7 @@ static void find_exposed(const struct aorta_trace_analysis *analysis, struct aor
 
 static void find_straggler(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     const struct aorta_align_shared *worst = NULL;
-    for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
-        const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
+    AORTA_EACH (const struct aorta_align_shared, shared, analysis->alignment.shared, analysis->alignment.shared_count) {
         if (!shared->chosen || !shared->complete || !aorta_trace_step_counts(analysis, shared->step)) continue;
         if (!worst || shared->skew_ns > worst->skew_ns) worst = shared;
     }
@@ -433,8 +424,7 @@ static void find_largest(const struct aorta_trace_analysis *analysis, struct aor
     static const double MUCH_BACK = 0.5; /* as where activations are offloaded */
     static const double MUCH_GRAPH = 0.3;
     struct total largest[LARGEST] = {{0}};
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         const size_t count = aorta_trace_text_count(rank->trace);
         struct total *by_name = calloc(count + 1, sizeof *by_name);
         finding->facts.arena->failed |= !by_name;
@@ -474,8 +464,7 @@ static void find_slowest_gemm(const struct aorta_trace_analysis *analysis, struc
     const struct aorta_trace_rank *where = NULL;
     const struct aorta_trace_gemm_row *worst = NULL;
     for (size_t i = 0; i < analysis->rank_count; i++) {
-        for (size_t j = 0; j < analysis->ranks[i].gemm_count; j++) {
-            const struct aorta_trace_gemm_row *row = &analysis->ranks[i].gemms[j];
+        AORTA_EACH (const struct aorta_trace_gemm_row, row, analysis->ranks[i].gemms, analysis->ranks[i].gemm_count) {
             if (!(row->slowdown > (worst ? worst->slowdown : 1))) continue;
             worst = row;
             where = &analysis->ranks[i];
@@ -498,8 +487,7 @@ static bool captures(const struct aorta_trace *trace) {
  * launches, in the mean step of all ranks. A graph is one launch. */
 static void count_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     double most = 0, work_us = 0, all_us = 0, steps = 0, ns_of[2] = {0}; /* of work without a graph, and of graphs */
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         double launches = 0, pieces = 0, work_ns = 0;
         uint32_t before = AORTA_TRACE_NONE;
         for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
@@ -530,8 +518,7 @@ static void count_launches(const struct aorta_trace_analysis *analysis, struct a
 
 /* Whether each step of a rank copies values to the host, which XLA waits for without a call that shows it. */
 static bool waits_for_values(const struct aorta_trace_analysis *analysis) {
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         size_t values = 0;
         if (aorta_trace_framework(rank->trace) != AORTA_FRAMEWORK_XLA) continue;
         for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));)
@@ -556,8 +543,7 @@ static void find_launches(const struct aorta_trace_analysis *analysis, struct ao
 }
 
 void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
+    AORTA_EACH (struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
         if (aorta_cause_row(finding->cause)->find) aorta_cause_row(finding->cause)->find(analysis, finding);
         if (verdict->sends) aorta_facts_flag(&finding->facts, AORTA_FACT_SENDS);
     }

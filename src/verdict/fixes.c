@@ -274,8 +274,7 @@ static const double RATES[] = {12, 25}; /* GB/s: what copies of pinned memory re
 static double gain_of_prefetching(const struct gains *gains, double range_ms[2]) {
     const double steps = 1e6 * aorta_gains_steps(gains) * (double)gains->analysis->rank_count;
     double waited_ns = 0, bytes = 0;
-    for (size_t i = 0; i < gains->analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &gains->analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, gains->analysis->ranks, gains->analysis->rank_count) {
         if (!fetches_pages(rank)) continue;
         for (size_t j = 0; j < rank->work_count; j++)
             if (rank->work[j].kind == AORTA_TRACE_KERNEL) waited_ns += faults_ns(rank, &rank->work[j], &bytes);
@@ -291,11 +290,9 @@ static double gain_of_prefetching(const struct gains *gains, double range_ms[2])
 bool aorta_verdict_copies_once(const struct aorta_trace_analysis *analysis) {
     static const double HARDLY = 0.25;
     double again = 0, all = 0;
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         bool read = false;
-        for (size_t j = 0; j < rank->work_count; j++) {
-            const struct aorta_trace_work *work = &rank->work[j];
+        AORTA_EACH (const struct aorta_trace_work, work, rank->work, rank->work_count) {
             if (work->kind != AORTA_TRACE_COPY || work->bytes <= AORTA_VALUE_BYTES) continue;
             const enum aorta_copied how = aorta_copied_how(aorta_trace_text(rank->trace, work->name));
             read |= how == AORTA_COPIED_TO_HOST;
@@ -311,8 +308,7 @@ bool aorta_verdict_copies_once(const struct aorta_trace_analysis *analysis) {
  * of those that bring input before the first kernel, or results after the last one. */
 static double copied_ms(const struct aorta_trace_analysis *analysis, double rate, bool at_ends) {
     double copied_ns = 0;
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         size_t first = 0, last = rank->work_count;
         while (first < last && rank->work[first].kind != AORTA_TRACE_KERNEL) first++;
         while (first < last && rank->work[last - 1].kind != AORTA_TRACE_KERNEL) last--;
@@ -422,8 +418,7 @@ static void add_own_work(struct gains *gains) {
 /* Gradients that are reduced for each micro-batch: reducing them once is the fix, and saves more than hiding them. */
 static void add_reducing_once(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
+    AORTA_EACH (struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
         const struct aorta_fact *again = aorta_facts_find(&finding->facts, AORTA_FACT_REDUCED_AGAIN);
         if (!again) continue;
         const double once_ms = aorta_gain_of_reducing_once(gains, finding->collective, (int)again->value);
@@ -667,10 +662,8 @@ static void add_pinning(struct gains *gains) {
         fmin(fmax(copies_ms - range_ms[1], 0), aorta_gains_step_ms(gains) - verdict->replay.floor_ms);
     verdict->replay.floor_ms += left_ms;
     verdict->replay.left.copy_ms += left_ms;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
+    AORTA_EACH (struct aorta_finding, finding, verdict->findings, verdict->finding_count)
         if (finding->partner == AORTA_CAUSE_COPY && finding->joint_ms > left_ms) finding->joint_ms -= left_ms;
-    }
 }
 
 /* Pages of managed memory that kernels wait for: the kernels take longer than the copies. */

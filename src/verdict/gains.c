@@ -1,6 +1,5 @@
 #include "replay/unrecorded.h"
 #include "trace/trace.h"
-#include "verdict/advice.h"
 #include "verdict/causes.h"
 #include "verdict/roofline.h"
 #include "verdict/verdict_internal.h"
@@ -14,7 +13,6 @@ static const double GAINS = 0.01;    /* of the step: a gain */
 static const double NOTHING = 0.05;  /* of a gain: the range begins with no gain at all */
 static const double ABOVE = 1.25;    /* times: two gains that differ by more are different */
 
-/* The step that gains are of. */
 double aorta_gains_step_ms(const struct gains *gains) {
     return gains->found.replayed_ns / 1e6;
 }
@@ -317,12 +315,10 @@ static struct aorta_finding *of_its_kind(const struct gains *gains, struct aorta
     const struct aorta_trace_work *work = known ? aorta_trace_graph_work(gains->built, origin.point) : NULL;
     if (!work || !aorta_trace_is_collective(work)) return exposed;
     const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin.point);
-    for (size_t i = 0; i < gains->verdict->finding_count; i++) {
-        struct aorta_finding *finding = &gains->verdict->findings[i];
+    AORTA_EACH (struct aorta_finding, finding, gains->verdict->findings, gains->verdict->finding_count)
         if (finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS && !(found && found->cost_ms >= finding->cost_ms) &&
             finding->collective == aorta_trace_collective_kind(trace, work))
             found = finding;
-    }
     return found;
 }
 
@@ -387,8 +383,7 @@ static void add_pauses(struct gains *gains) {
 static void name_input(struct aorta_verdict *verdict) {
     const struct aorta_finding *input = aorta_verdict_find(verdict, AORTA_CAUSE_DATA_WAIT);
     if (!input || !aorta_facts_has(&input->facts, AORTA_FACT_PAUSE_INPUT)) return;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
+    AORTA_EACH (struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
         if (finding->partner == AORTA_CAUSE_HOST_PAUSE) finding->partner = AORTA_CAUSE_DATA_WAIT;
         for (int j = 0; j < finding->share_count; j++)
             if (finding->shares[j].cause == AORTA_CAUSE_HOST_PAUSE) finding->shares[j].cause = AORTA_CAUSE_DATA_WAIT;
@@ -423,7 +418,6 @@ static void add_bubble(struct gains *gains) {
     if (twice) set_gain(gains, finding, twice->value, twice->value, false);
 }
 
-/* A gain that the replay does not find. */
 void aorta_gains_replace(const struct gains *gains, struct aorta_finding *finding, double gain_ms) {
     set_gain(gains, finding, gain_ms, gain_ms, false);
     finding->only_after = finding->displaced = false;
@@ -482,8 +476,7 @@ static void limit_peers(const struct gains *gains) {
 static void add_upper_bounds(const struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     const double step = aorta_verdict_gained_ms(verdict);
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
+    AORTA_EACH (struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
         if (is_upper_bound(verdict, finding)) bound(gains, finding, aorta_finding_shown_ms(finding));
         const bool less =
             2 * finding->alone_ms < finding->cost_ms ||
@@ -505,8 +498,7 @@ static void add_upper_bounds(const struct gains *gains) {
  * sooner. */
 static void split_stalls(struct aorta_verdict *verdict) {
     const double steps = verdict->whole ? 1 : (double)verdict->iterations;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
+    AORTA_EACH (struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
         const struct aorta_fact *pause = aorta_facts_find(&finding->facts, AORTA_FACT_PAUSE);
         double range_ms[2];
         aorta_finding_shown_range(finding, range_ms);
@@ -562,8 +554,7 @@ static void put_launches_second(struct aorta_verdict *verdict) {
 
 /* A shared gain belongs to a cause of the verdict. */
 static void drop_foreign_shares(struct aorta_verdict *verdict) {
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
+    AORTA_EACH (struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
         int left = 0;
         for (int j = 0; j < finding->share_count; j++)
             if (aorta_verdict_find(verdict, finding->shares[j].cause)) finding->shares[left++] = finding->shares[j];
@@ -576,8 +567,7 @@ static void drop_foreign_shares(struct aorta_verdict *verdict) {
 static void bound_floor(struct aorta_verdict *verdict) {
     const double step = aorta_verdict_gained_ms(verdict), replayed = verdict->replay.floor_ms;
     double bounds = 0, beyond = 0;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        const struct aorta_finding *finding = &verdict->findings[i];
+    AORTA_EACH (const struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
         if (!aorta_finding_gains(finding)) continue;
         *(finding->at_best_ms > 0 ? &bounds : &beyond) +=
             finding->at_best_ms > 0 ? finding->at_best_ms : finding->gain_ms;
@@ -695,8 +685,7 @@ static const double lost[AORTA_WORK_CLASS_COUNT][2] = {
 /* Copy engines leave the multiprocessors to compute. */
 static bool are_kernels(const struct aorta_trace_analysis *analysis) {
     int64_t kernels_ns = 0, copies_ns = 0;
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         for (size_t j = 0; j < rank->work_count; j++) {
             if (!aorta_trace_is_collective(&rank->work[j])) continue;
             *(rank->work[j].kind == AORTA_TRACE_COPY ? &copies_ns : &kernels_ns) +=
@@ -714,8 +703,7 @@ static bool was_measured_on(const char *device) {
 static double covering(const struct aorta_trace_rank *rank) {
     const int32_t most = aorta_trace_multiprocessors(rank->trace, rank->device);
     int64_t covering_ns = 0, ns = 0;
-    for (size_t i = 0; i < rank->work_count; i++) {
-        const struct aorta_trace_work *work = &rank->work[i];
+    AORTA_EACH (const struct aorta_trace_work, work, rank->work, rank->work_count) {
         if (work->kind != AORTA_TRACE_KERNEL || aorta_trace_is_collective(work)) continue;
         ns += work->end_ns - work->start_ns;
         if (most > 0 && work->blocks >= most) covering_ns += work->end_ns - work->start_ns;

@@ -48,11 +48,9 @@ static const char *name_of_point(const struct gains *gains, uint32_t point) {
 static void sum_host_collectives(const struct aorta_trace_analysis *analysis, double *ran_ms, double *exposed_ms,
                                  const char **name, struct aorta_arena *memory) {
     *ran_ms = *exposed_ms = 0;
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         struct aorta_intervals ran = {0}, compute = {0}, alone = {0};
-        for (size_t j = 0; j < rank->trace->call_count; j++) {
-            const struct aorta_trace_call *call = &rank->trace->calls[j];
+        AORTA_EACH (const struct aorta_trace_call, call, rank->trace->calls, rank->trace->call_count) {
             if (call->kind != AORTA_CALL_COLLECTIVE) continue;
             if (!strchr(*name, ':')) *name = aorta_trace_text(rank->trace, call->name); /* "gloo:all_reduce", if any */
             aorta_intervals_add(&ran, call->start_ns, call->end_ns);
@@ -77,14 +75,12 @@ static void sum_host_collectives(const struct aorta_trace_analysis *analysis, do
 /* `ran`: gloo's ranges; `compute`: operations of the program that are neither ranges nor collectives. */
 static void collect_ran(const struct aorta_trace *trace, struct aorta_intervals *ran, struct aorta_intervals *compute,
                         const char **name) {
-    for (size_t i = 0; i < trace->annotation_count; i++) {
-        const struct aorta_trace_annotation *range = &trace->annotations[i];
+    AORTA_EACH (const struct aorta_trace_annotation, range, trace->annotations, trace->annotation_count) {
         if (!aorta_trace_is_gloo_range(aorta_trace_text(trace, range->name))) continue;
         *name = aorta_trace_text(trace, range->name);
         aorta_intervals_add(ran, range->start_ns, range->end_ns);
     }
-    for (size_t i = 0; i < trace->operation_count; i++) {
-        const struct aorta_trace_operation *operation = &trace->operations[i];
+    AORTA_EACH (const struct aorta_trace_operation, operation, trace->operations, trace->operation_count) {
         if (operation->range || strncmp(aorta_trace_text(trace, operation->name), "c10d::", 6) == 0) continue;
         aorta_intervals_add(compute, operation->start_ns, operation->end_ns);
     }
@@ -193,8 +189,7 @@ static const char *range_within(const struct pause *pause, bool *around) {
 static const char *operation_within(const struct pause *pause, const char **around) {
     const struct aorta_trace *trace = pause->trace;
     *around = NULL;
-    for (size_t i = 0; i < trace->operation_count; i++) {
-        const struct aorta_trace_operation *operation = &trace->operations[i];
+    AORTA_EACH (const struct aorta_trace_operation, operation, trace->operations, trace->operation_count) {
         if (operation->range || !fills(pause, operation->thread, operation->start_ns, operation->end_ns)) continue;
         const char *name = aorta_trace_text(trace, operation->name);
         if (operation->end_ns <= pause->call->start_ns) return name;
@@ -300,8 +295,7 @@ static bool starts_library(const struct aorta_trace *trace, const struct aorta_t
 
 /* Whether a caching allocator that finds no memory empties its cache in the steps of a rank. */
 static bool empties_cache(const struct aorta_trace_analysis *analysis) {
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         for (size_t j = 0; j < rank->trace->call_count; j++)
             for (const struct aorta_trace_window *window = NULL;
                  aorta_trace_cache_emptied(rank->trace, j) && (window = aorta_step_after(analysis, rank, window));)
@@ -312,7 +306,6 @@ static bool empties_cache(const struct aorta_trace_analysis *analysis) {
     return false;
 }
 
-/* Whether the call launches the first work of that name. */
 static bool launches_first(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
     const struct aorta_trace_work *launched = launched_by(trace, call);
     return launched && launched->first;
@@ -478,8 +471,8 @@ static void add_more_runs(const struct gains *gains, struct aorta_finding *findi
     static const double MORE = 1.5, MOST = 0.5;
     const struct aorta_trace_difference *largest = NULL;
     double more_ns = 0, common_ns = 0;
-    for (size_t i = 0; i < gains->analysis->difference_count; i++) {
-        const struct aorta_trace_difference *one = &gains->analysis->differences[i];
+    AORTA_EACH (const struct aorta_trace_difference, one, gains->analysis->differences,
+                gains->analysis->difference_count) {
         if (gains->analysis->ranks[one->rank].rank != finding->rank || one->count < MORE * one->others_count) continue;
         if (!largest) largest = one; /* they are in this order */
         more_ns += one->excess_ns;
@@ -611,8 +604,7 @@ struct calls {
 /* The time of each call that counts, after the last rank has arrived. */
 static void collect(const struct aorta_trace_analysis *analysis, enum aorta_collective kind, struct calls *calls,
                     struct aorta_arena *memory) {
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
             const struct aorta_profile *profile = &window->profile;
             for (size_t k = 0; k < profile->range_count; k++) {
@@ -645,8 +637,7 @@ static void name_outlier(struct calls *calls, double least_ns, struct aorta_fact
 void aorta_verdict_find_outliers(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     struct aorta_arena scratch = {0};
     struct calls calls = {0};
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
+    AORTA_EACH (struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
         if (finding->cause != AORTA_CAUSE_EXPOSED_COLLECTIVE) continue;
         calls.count = 0;
         collect(analysis, finding->collective, &calls, &scratch);

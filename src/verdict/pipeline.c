@@ -140,11 +140,9 @@ static struct begin begin_of(const struct aorta_profile *profile) {
         begin.exchanges++;
         if (profile->ranges[i].start_ns < first_ns) first_ns = profile->ranges[i].start_ns;
     }
-    for (size_t i = 0; i < profile->range_count; i++) {
-        const struct aorta_range *range = &profile->ranges[i];
+    AORTA_EACH (const struct aorta_range, range, profile->ranges, profile->range_count)
         if (range->info.kind == AORTA_RANGE_COMPUTE && range->start_ns < first_ns)
             begin.compute_ns += range->end_ns - range->start_ns;
-    }
     return begin;
 }
 
@@ -172,11 +170,9 @@ static int64_t shortest_exchange(const struct aorta_rank_step *items, size_t cou
     int64_t shortest_ns = INT64_MAX;
     for (size_t i = 0; i < count; i++) {
         const struct aorta_profile *profile = items[i].iteration.profile;
-        for (size_t j = 0; j < profile->range_count; j++) {
-            const struct aorta_range *range = &profile->ranges[j];
+        AORTA_EACH (const struct aorta_range, range, profile->ranges, profile->range_count)
             if (is_exchange(range) && range->sequence >= 0 && range->end_ns - range->start_ns < shortest_ns)
                 shortest_ns = range->end_ns - range->start_ns;
-        }
     }
     return shortest_ns == INT64_MAX ? 0 : shortest_ns;
 }
@@ -213,8 +209,7 @@ double aorta_verdict_find_bubble(const struct aorta_rank_step *items, size_t cou
         if (ns > most_ns) most_ns = ns;
     }
     if ((double)least_ns < EACH * (double)most_ns) return 0;
-    for (size_t i = 0; i < verdict->rank_count; i++) {
-        struct aorta_rank_costs *rank = &verdict->ranks[i];
+    AORTA_EACH (struct aorta_rank_costs, rank, verdict->ranks, verdict->rank_count) {
         const int64_t left_ns = take(rank, AORTA_CAUSE_STRAGGLER, least_ns * (int64_t)rank->iterations);
         (void)take(rank, AORTA_CAUSE_EXPOSED_COLLECTIVE, left_ns);
     }

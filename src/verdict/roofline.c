@@ -281,8 +281,7 @@ static void finish(struct build *build) {
         keep_row(roofline, row);
     }
     find_types(roofline, flops);
-    for (size_t i = 0; i < roofline->row_count; i++) {
-        struct aorta_roofline_row *row = &roofline->rows[i];
+    AORTA_EACH (struct aorta_roofline_row, row, roofline->rows, roofline->row_count) {
         row->operation = aorta_arena_strdup(&roofline->texts, row->operation);
         if (row->kernel) row->kernel = aorta_arena_strdup(&roofline->texts, row->kernel);
         if (row->dims) row->dims = aorta_arena_strdup(&roofline->texts, row->dims);

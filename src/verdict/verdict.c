@@ -138,10 +138,8 @@ static void split_exposed(const struct aorta_rank_step *item, const struct aorta
 /* Without what the host waited for meanwhile, which are causes of their own. */
 static int64_t late_within(const struct aorta_profile *profile, int64_t start_ns, int64_t end_ns) {
     int64_t late_ns = end_ns - start_ns;
-    for (size_t i = 0; i < profile->host_count; i++) {
-        const struct aorta_host_range *wait = &profile->host[i];
+    AORTA_EACH (const struct aorta_host_range, wait, profile->host, profile->host_count)
         late_ns -= clamp(wait->end_ns, start_ns, end_ns) - clamp(wait->start_ns, start_ns, end_ns);
-    }
     return late_ns;
 }
 
@@ -149,8 +147,7 @@ static void tally_idle(const struct aorta_rank_step *item, struct aorta_evidence
     const struct aorta_profile *profile = item->iteration.profile;
     const struct aorta_overlap *overlap = &profile->overlap;
     for (size_t i = 0; i < profile->host_count; i++) sums->waits += profile->host[i].kind == AORTA_HOST_SYNC;
-    for (size_t i = 0; i < overlap->segment_count; i++) {
-        const struct aorta_segment *segment = &overlap->segments[i];
+    AORTA_EACH (const struct aorta_segment, segment, overlap->segments, overlap->segment_count) {
         const struct aorta_range *next = segment->roles ? NULL : aorta_order_starting(item->order, segment->end_ns);
         if (!next) continue;
         const int64_t start_ns = segment->start_ns, end_ns = segment->end_ns;
@@ -439,8 +436,7 @@ static void mark_values(struct aorta_verdict *verdict) {
 static void mark_shards(const struct aorta_trace_rank *rank, struct aorta_verdict *verdict,
                         struct aorta_arena *memory) {
     const bool shards = aorta_program_shards(rank, memory);
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
+    AORTA_EACH (struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
         const bool gathers = finding->cause == AORTA_CAUSE_EXPOSED_COLLECTIVE &&
                              (finding->collective == AORTA_ALL_GATHER || finding->collective == AORTA_REDUCE_SCATTER);
         if (shards && (gathers || finding->cause == AORTA_CAUSE_HOST_LAUNCH))
@@ -528,8 +524,7 @@ static double work_outside(const struct aorta_trace_analysis *analysis) {
 
 static double together_ms(const struct aorta_trace_analysis *analysis) {
     int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         if (rank->trace != analysis->ranks[0].trace) return 0;
         if (rank->figures.start_ns < first_ns) first_ns = rank->figures.start_ns;
         if (rank->figures.end_ns > last_ns) last_ns = rank->figures.end_ns;

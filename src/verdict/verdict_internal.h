@@ -104,7 +104,6 @@ struct aorta_finding *aorta_gains_new_finding(struct aorta_verdict *verdict, enu
 void aorta_gains_replace(const struct gains *gains, struct aorta_finding *finding, double gain_ms);
 /* Says that another cause gains so much of it, too. */
 void aorta_gains_share(struct aorta_finding *finding, enum aorta_cause cause, double ms);
-/* Adds what single fixes gain. (fixes.c) */
 void aorta_gains_add_fixes(struct gains *gains);
 
 /* By the gain that is shown, largest first; then by cost. */
