@@ -4,7 +4,6 @@
 #include "base/sort.h"
 #include "base/statistics.h"
 #include "verdict/remedy_internal.h"
-#include "verdict/roofline.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -30,8 +29,8 @@ uint32_t aorta_remedy_find(const char *text) {
 
 /* ---- claims ---- */
 
-void aorta_remedy_claim(struct remedy_model *model, size_t number, double new_ns, uint32_t gone) {
-    const struct leaf *leaf = &model->leaves[number];
+void aorta_remedy_claim(struct remedy_model *model, const struct leaf *leaf, double new_ns, uint32_t gone) {
+    const size_t number = aorta_leaf_number(model, leaf);
     const double saved_ns = model->now_ns[number] - fmax(new_ns, 0);
     const uint32_t left = aorta_leaf_work(leaf) - model->gone[number];
     if (!(saved_ns > 0)) return;
@@ -53,16 +52,16 @@ void aorta_remedy_claim_together(struct remedy_model *model, const size_t *leave
     double now_ns = 0;
     for (size_t i = 0; i < count; i++) now_ns += model->now_ns[leaves[i]];
     for (size_t i = 0; i < count && ns < now_ns; i++) {
-        const uint32_t work = aorta_leaf_work(&model->leaves[leaves[i]]);
-        const uint32_t stays = i ? 0 : stay < work ? stay : work;
-        aorta_remedy_claim(model, leaves[i], model->now_ns[leaves[i]] * ns / now_ns, work - stays);
+        const struct leaf *leaf = &model->leaves[leaves[i]];
+        const uint32_t work = aorta_leaf_work(leaf), stays = i ? 0 : stay < work ? stay : work;
+        aorta_remedy_claim(model, leaf, aorta_leaf_now_ns(model, leaf) * ns / now_ns, work - stays);
     }
 }
 
-void aorta_remedy_cost(struct remedy_model *model, size_t number, double more_ns) {
-    model->now_ns[number] += more_ns;
-    model->gained_ns[number] -= more_ns;
-    if (model->leaves[number].counted) model->row->alone_ns -= more_ns;
+void aorta_remedy_cost(struct remedy_model *model, const struct leaf *leaf, double more_ns) {
+    model->now_ns[aorta_leaf_number(model, leaf)] += more_ns;
+    model->gained_ns[aorta_leaf_number(model, leaf)] -= more_ns;
+    if (leaf->counted) model->row->alone_ns -= more_ns;
 }
 
 /* A remedy that costs more than it saves is none. */
@@ -187,8 +186,7 @@ static double at_place(double *samples, size_t count, size_t least, double place
 static double find_stream(const struct remedy_model *model, double *samples) {
     const double memory = model->peaks.gbytes_per_s;
     size_t count = 0;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         const bool streams = leaf->kind == LEAF_STREAM || leaf->kind == LEAF_COPY || leaf->kind == LEAF_OPTIMIZER;
         if (!streams || aorta_leaf_work(leaf) != 1 || !(leaf->bytes > BEYOND_CACHES) || !(leaf->ns > 0)) continue;
         if (leaf->bytes / leaf->ns < memory) samples[count++] = leaf->bytes / leaf->ns;
@@ -199,12 +197,10 @@ static double find_stream(const struct remedy_model *model, double *samples) {
 
 static double find_best(const struct remedy_model *model, enum leaf_math math, double *samples) {
     size_t count = 0;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count)
         if (leaf->kind == LEAF_PRODUCT && leaf->math == math && leaf->flops > LARGE_FLOPS && leaf->ns > 0 &&
             aorta_remedy_aligned(leaf))
             samples[count++] = leaf->flops / leaf->ns;
-    }
     const double found = at_place(samples, count, 3, 0.5);
     return isnan(found) ? PRODUCT_USUAL * model->peak[math] : fmin(found, PRODUCT_MOST * model->peak[math]);
 }
@@ -289,8 +285,7 @@ static bool is_narrow(const struct leaf *leaf) {
 static void add_bounds(struct aorta_remedies *remedies) {
     const struct remedy_model *model = remedies->model;
     if (isnan(model->peak[MATH_HALF])) remedies->at_peak_ns = remedies->at_reached_ns = NAN;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (!leaf->counted || leaf->kind == LEAF_TRANSFER) continue;
         remedies->bounded_ns += leaf->ns / model->steps;
         if (is_sized(leaf)) remedies->sized_ns += leaf->ns / model->steps;
@@ -332,8 +327,7 @@ static bool has_shapes(const struct aorta_trace *trace) {
 static void add_plain(struct aorta_remedies *remedies) {
     static const char *const before_tf32[] = {"maxwell_", "pascal_", "volta_", "turing_", NULL};
     const struct remedy_model *model = remedies->model;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (!aorta_leaf_multiplies(leaf) || !leaf->counted || leaf->math != MATH_FP32) continue;
         remedies->plain.ns += leaf->ns / model->steps;
         remedies->plain.operations += 1 / model->steps;
@@ -360,8 +354,7 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
     reserve_ledger(model);
     if (remedies->memory.failed) return;
     double convolutions_ns = 0;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         const double ns = leaf->counted ? leaf->ns / model->steps : 0;
         remedies->looks_up |= aorta_remedy_looks_up(leaf);
         remedies->norms_batches |= leaf->kernels_any & (AORTA_KERNEL_BATCH_NORM | AORTA_KERNEL_PLANE_NORM);

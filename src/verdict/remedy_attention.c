@@ -271,10 +271,10 @@ static void unsized_attention(struct remedy_model *model) {
         if (!find_unsized(model, i, &found)) continue;
         model->fallback |= found.widened;
         for (size_t j = found.before + 1; j < found.after; j++)
-            aorta_remedy_claim(model, j, 0, aorta_leaf_work(&model->leaves[j]));
+            aorta_remedy_claim(model, &model->leaves[j], 0, aorta_leaf_work(&model->leaves[j]));
         const size_t products[] = {found.before, found.after};
         for (size_t j = 0; found.widened && j < 2; j++)
-            aorta_remedy_claim(model, products[j],
+            aorta_remedy_claim(model, &model->leaves[products[j]],
                                aorta_remedy_product_by_name_ns(&model->leaves[products[j]], MATH_HALF), 0);
     }
 }
@@ -360,7 +360,7 @@ void aorta_remedy_cast_attention(struct remedy_model *model) {
         if (!(model->leaves[i].op & AORTA_OP_SOFTMAX) || model->now_ns[i] <= 0) continue;
         if (!find_region(model, i, &region) || region.attention.half || model->gone[i]) continue;
         if (region.fallback && !region.biased) continue;
-        aorta_remedy_cost(model, i, casts_ns(model, &region, i));
+        aorta_remedy_cost(model, &model->leaves[i], casts_ns(model, &region, i));
         model->wide_attention |= !region.fallback && !region.biased; /* which few kernels take */
     }
 }

@@ -170,6 +170,15 @@ static inline bool aorta_leaf_moves(const struct leaf *leaf) {
     return leaf->kind == LEAF_STREAM || leaf->kind == LEAF_COPY;
 }
 
+static inline size_t aorta_leaf_number(const struct remedy_model *model, const struct leaf *leaf) {
+    return (size_t)(leaf - model->leaves);
+}
+
+/* Its time after the remedies that have run. */
+static inline double aorta_leaf_now_ns(const struct remedy_model *model, const struct leaf *leaf) {
+    return model->now_ns[aorta_leaf_number(model, leaf)];
+}
+
 /* How many rows of work are linked: every walk ends after so many. */
 static inline uint32_t aorta_leaf_work(const struct leaf *leaf) {
     return leaf->kernels + leaf->fills;
@@ -227,7 +236,7 @@ enum aorta_arithmetic aorta_remedy_describe_own(struct remedy_model *model, stru
 void aorta_remedy_own_attention(struct remedy_model *model);
 /* What a leaf beside the products takes in 16 bits. True: it is a product, which changes its type. */
 void aorta_remedy_own_gathers(const struct remedy_model *model, struct aorta_work_scale *scales);
-bool aorta_remedy_own_bf16(struct remedy_model *model, size_t leaf);
+bool aorta_remedy_own_bf16(struct remedy_model *model, const struct leaf *leaf);
 
 /* ---- recordings without shapes ----
  * What names, order and times say of recomputation, attention, chains, layout and optimizers. Where a rule with sizes
@@ -254,13 +263,13 @@ bool aorta_remedy_looks_up(const struct leaf *leaf); /* rows of a table, as of a
 
 /* ---- the ledger (remedies.c) ---- */
 /* Sets the leaf's time to new_ns, if that is less, and removes `gone` of its kernels. */
-void aorta_remedy_claim(struct remedy_model *model, size_t leaf, double new_ns, uint32_t gone);
+void aorta_remedy_claim(struct remedy_model *model, const struct leaf *leaf, double new_ns, uint32_t gone);
 /* Gives leaves that are done together so much time, if that is less, each in proportion to its own. No kernels stay but
  * so many of the first leaf. */
 void aorta_remedy_claim_together(struct remedy_model *model, const size_t *leaves, size_t count, double ns,
                                  uint32_t stay);
 /* Adds a cost of the remedy to the leaf's time. A remedy that costs more than it saves is undone. */
-void aorta_remedy_cost(struct remedy_model *model, size_t leaf, double more_ns);
+void aorta_remedy_cost(struct remedy_model *model, const struct leaf *leaf, double more_ns);
 double aorta_remedy_least(const struct remedy_model *model, double flops, enum leaf_math math, double bytes);
 
 /* ---- rules ---- */

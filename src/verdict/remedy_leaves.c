@@ -117,8 +117,7 @@ static void find_allocations(struct remedy_model *model, struct leaf *leaf) {
 
 static const struct aorta_input *largest_tensor(const struct leaf *leaf, int *widest) {
     const struct aorta_input *largest = NULL;
-    for (int i = 0; i < leaf->inputs->count; i++) {
-        const struct aorta_input *input = &leaf->inputs->items[i];
+    AORTA_EACH (const struct aorta_input, input, leaf->inputs->items, leaf->inputs->count) {
         if ((!input->tensor && !input->list) || input->rank == 0) continue;
         if (!largest || aorta_remedy_elements(input) > aorta_remedy_elements(largest)) largest = input;
         if (input->arithmetic != AORTA_ARITHMETIC_UNKNOWN && input->bytes > *widest) *widest = input->bytes;
@@ -280,8 +279,7 @@ static void count_amounts(struct remedy_model *model, struct leaf *leaf) {
         if (trace->shapes[shape].amount.class == AORTA_WORK_ATTENTION) cached = trace->shapes[shape].amount.bytes;
         break;
     }
-    for (int i = 0; i < leaf->inputs->count; i++) {
-        const struct aorta_input *input = &leaf->inputs->items[i];
+    AORTA_EACH (const struct aorta_input, input, leaf->inputs->items, leaf->inputs->count) {
         if (!input->tensor && !input->list) continue;
         bytes += aorta_remedy_bytes(input);
         if (input->rank != 0) leaf->largest = fmax(leaf->largest, elements_of(input, false));
@@ -335,8 +333,7 @@ static void describe(struct remedy_model *model, struct leaf *leaf) {
 
 /* Outputs take no more memory than there are. */
 static void describe_all(struct remedy_model *model) {
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (struct leaf, leaf, model->leaves, model->leaf_count) {
         struct leaf_tensor outputs[LEAF_OUTPUTS] = {0};
         leaf->outputs = outputs;
         describe(model, leaf);
@@ -466,10 +463,8 @@ static void collect(struct remedy_model *model, const struct place *places, cons
 }
 
 static void mark_counted(struct remedy_model *model, const struct aorta_trace_analysis *analysis) {
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (struct leaf, leaf, model->leaves, model->leaf_count)
         leaf->counted = leaf->step && aorta_trace_window_counts(analysis, &model->rank->windows[leaf->step - 1]);
-    }
 }
 
 static int by_number(const void *left, const void *right, void *user) {

@@ -75,9 +75,9 @@ static bool is_plain_copy(const struct leaf *leaf) {
     return from->bytes == to->bytes && from->arithmetic == to->arithmetic && from->rank == to->rank;
 }
 
-static bool may_undo(const struct remedy_model *model, size_t number) {
-    const struct leaf *leaf = &model->leaves[number];
-    return is_copy(leaf) && aorta_remedy_elements(target_of(leaf)) > SMALL && model->now_ns[number] >= leaf->ns;
+static bool may_undo(const struct remedy_model *model, const struct leaf *leaf) {
+    return is_copy(leaf) && aorta_remedy_elements(target_of(leaf)) > SMALL &&
+           aorta_leaf_now_ns(model, leaf) >= leaf->ns;
 }
 
 static bool continues(const struct leaf *before, const struct leaf *leaf) {
@@ -101,14 +101,15 @@ static bool claim_round_trip(struct remedy_model *model, size_t first, size_t en
     if (narrowest < a->bytes || !changes) return false;
     if (!same_layout(a, b)) left_ns = 2 * aorta_remedy_bytes(a) / model->stream;
     if (left_ns >= now_ns) return false;
-    for (size_t i = first; i < end; i++) aorta_remedy_claim(model, i, model->now_ns[i] * left_ns / now_ns, 1);
+    for (size_t i = first; i < end; i++)
+        aorta_remedy_claim(model, &model->leaves[i], model->now_ns[i] * left_ns / now_ns, 1);
     return true;
 }
 
 void aorta_remedy_casts(struct remedy_model *model) {
     for (size_t first = 0; first < model->leaf_count; first++) {
         size_t end = first;
-        while (end < model->leaf_count && may_undo(model, end) &&
+        while (end < model->leaf_count && may_undo(model, &model->leaves[end]) &&
                (end == first || continues(&model->leaves[end - 1], &model->leaves[end])))
             end++;
         for (size_t last = end; last > first + 1; last--) {
@@ -155,16 +156,16 @@ void aorta_remedy_logits(struct remedy_model *model) {
         const size_t cast = cast_before(model, i, aorta_remedy_elements(logits));
         if (cast == SIZE_MAX || aorta_remedy_elements(logits) < SMALL) continue;
         const size_t backward = log_softmax_backward(model, i);
-        aorta_remedy_claim(model, cast, 0, 1);
-        aorta_remedy_claim(model, i, model->now_ns[i] / 2, 0);
+        aorta_remedy_claim(model, &model->leaves[cast], 0, 1);
+        aorta_remedy_claim(model, leaf, aorta_leaf_now_ns(model, leaf) / 2, 0);
         if (backward == SIZE_MAX) continue;
-        aorta_remedy_claim(model, backward, model->now_ns[backward] / 2, 0);
+        aorta_remedy_claim(model, &model->leaves[backward], model->now_ns[backward] / 2, 0);
         /* The next copy of as many elements narrows the gradient. */
         for (size_t j = backward + 1; j < model->leaf_count && j < backward + 8; j++) {
             const struct leaf *next = &model->leaves[j];
             if (next->kind != LEAF_COPY || next->inputs->count < 2 || target_of(next)->bytes != 2) continue;
             if (source_of(next)->bytes == 4 && aorta_remedy_elements(source_of(next)) >= aorta_remedy_elements(logits))
-                aorta_remedy_claim(model, j, 0, 1);
+                aorta_remedy_claim(model, next, 0, 1);
             break;
         }
     }
@@ -205,7 +206,7 @@ static void claim_widened(struct remedy_model *model) {
     model->widens = true;
     for (size_t i = 0; i < model->leaf_count; i++)
         for (size_t j = aorta_leaf_multiplies(&model->leaves[i]) ? widened_before(model, i) : i; j < i; j++)
-            aorta_remedy_claim(model, j, 0, aorta_leaf_work(&model->leaves[j]));
+            aorta_remedy_claim(model, &model->leaves[j], 0, aorta_leaf_work(&model->leaves[j]));
 }
 
 /* Under autocast each product in 16 bits casts its weights, as autocast keeps them for gradients only. Otherwise
@@ -215,15 +216,15 @@ void aorta_remedy_weights(struct remedy_model *model) {
     size_t products = 0, casts = 0;
     if (model->own || model->rank->trains) return;
     claim_widened(model);
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         products += aorta_leaf_multiplies(leaf) && (leaf->math == MATH_HALF || leaf->kernels_any & AORTA_KERNEL_HALF);
         casts += narrows(leaf);
     }
     if (!products || (double)casts < EACH * (double)products) return;
     (void)aorta_remedy_unsized(model);
     for (size_t i = 0; i < model->leaf_count; i++)
-        if (narrows(&model->leaves[i])) aorta_remedy_claim(model, i, 0, aorta_leaf_work(&model->leaves[i]));
+        if (narrows(&model->leaves[i]))
+            aorta_remedy_claim(model, &model->leaves[i], 0, aorta_leaf_work(&model->leaves[i]));
 }
 
 /* ---- a cache that grows ---- */
@@ -243,8 +244,7 @@ static bool gathers_cache(const struct leaf *leaf, double attention_ns) {
 static void claim_reordered(struct remedy_model *model) {
     static const double NEAR = 0.05;
     double attentions = 0, attention_ns = 0, gathers = 0;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (!leaf->counted || !(leaf->kernels_any & AORTA_KERNEL_FUSED_ATTENTION)) continue;
         attentions++;
         attention_ns += leaf->ns;
@@ -255,7 +255,7 @@ static void claim_reordered(struct remedy_model *model) {
     if (!(fabs(gathers - 2 * attentions) <= NEAR * gathers)) return;
     for (size_t i = 0; i < model->leaf_count; i++)
         if (gathers_cache(&model->leaves[i], attention_ns))
-            aorta_remedy_claim(model, i, 0, aorta_leaf_work(&model->leaves[i]));
+            aorta_remedy_claim(model, &model->leaves[i], 0, aorta_leaf_work(&model->leaves[i]));
     model->reorders = gathers > 0;
 }
 
@@ -278,7 +278,7 @@ void aorta_remedy_cache(struct remedy_model *model) {
         if (count < 2) continue;
         const double keys_ns = model->leaves[found[1]].ns, values_ns = model->leaves[found[0]].ns;
         if (fabs(keys_ns - values_ns) > ALIKE * fmax(keys_ns, values_ns)) continue;
-        for (int k = 0; k < 2; k++) aorta_remedy_claim(model, found[k], NEW_TOKEN_NS, 0);
+        for (int k = 0; k < 2; k++) aorta_remedy_claim(model, &model->leaves[found[k]], NEW_TOKEN_NS, 0);
     }
 }
 
@@ -314,8 +314,7 @@ static bool uses_matrix_units(const struct leaf *leaf) {
 static bool worth_nhwc(const struct remedy_model *model) {
     size_t convolutions = 0, nchw = 0;
     double saved_ns = 0, copies_ns = 0;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (uses_matrix_units(leaf)) {
             convolutions++;
             nchw += is_nchw(leaf);
@@ -349,8 +348,7 @@ static double interpolation_ns(const struct leaf *leaf) {
 static void unsized_layout(struct remedy_model *model) {
     static const double NHWC_NORM = 0.4;
     double converting_ns = 0, copies_ns = 0;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         converting_ns += leaf->convert_ns;
         if (leaf->kernels_any & AORTA_KERNEL_GROUP_NORM) copies_ns += 2 * leaf->ns;
     }
@@ -358,9 +356,10 @@ static void unsized_layout(struct remedy_model *model) {
         const struct leaf *leaf = &model->leaves[i];
         const bool alone = leaf->convert_ns >= leaf->ns;
         if (leaf->convert_ns > 0)
-            aorta_remedy_claim(model, i, model->now_ns[i] - leaf->convert_ns, alone ? leaf->kernels : 0);
+            aorta_remedy_claim(model, leaf, aorta_leaf_now_ns(model, leaf) - leaf->convert_ns,
+                               alone ? leaf->kernels : 0);
         else if (leaf->kernels_any & AORTA_KERNEL_PLANE_NORM)
-            aorta_remedy_claim(model, i, NHWC_NORM * model->now_ns[i], 0);
+            aorta_remedy_claim(model, leaf, NHWC_NORM * aorta_leaf_now_ns(model, leaf), 0);
     }
 }
 
@@ -380,16 +379,17 @@ void aorta_remedy_layout(struct remedy_model *model) {
         return;
     }
     if (!worth_nhwc(model)) return;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (leaf->kind == LEAF_CONVOLUTION && leaf->ns > 0)
-            aorta_remedy_claim(
-                model, i, model->now_ns[i] - aorta_remedy_converting_ns(model, leaf, halves(model, leaf) ? 0.5 : 1), 0);
+            aorta_remedy_claim(model, leaf,
+                               aorta_leaf_now_ns(model, leaf) -
+                                   aorta_remedy_converting_ns(model, leaf, halves(model, leaf) ? 0.5 : 1),
+                               0);
         else if (leaf->op & AORTA_OP_TWO_PASSES && !strstr(leaf->name, "group_norm") && aorta_remedy_tensor(leaf, 0) &&
                  !(leaf->kernels_all & AORTA_KERNEL_CHANNELS_LAST))
-            aorta_remedy_claim(model, i, aorta_remedy_norm_ns(model, leaf, halves(model, leaf) ? 0.5 : 1), 0);
+            aorta_remedy_claim(model, leaf, aorta_remedy_norm_ns(model, leaf, halves(model, leaf) ? 0.5 : 1), 0);
         const double enlarged_ns = is_nchw(leaf) ? interpolation_ns(leaf) : NAN;
-        if (!isnan(enlarged_ns)) aorta_remedy_claim(model, i, enlarged_ns, 0);
+        if (!isnan(enlarged_ns)) aorta_remedy_claim(model, leaf, enlarged_ns, 0);
     }
 }
 
@@ -432,8 +432,7 @@ static void need_inputs(struct chain *chain, const struct leaf *leaf, double siz
 
 static void pass(struct chain *chain, const struct leaf *leaf, double size) {
     need_inputs(chain, leaf, size);
-    for (int i = 0; i < chain->kind_count; i++) {
-        struct supply *kind = &chain->kinds[i];
+    AORTA_EACH (struct supply, kind, chain->kinds, chain->kind_count) {
         const int taken = kind->needed < kind->ready ? kind->needed : kind->ready;
         if (kind->needed - taken > kind->outside) kind->outside = kind->needed - taken;
         kind->ready -= taken;
@@ -557,7 +556,7 @@ static void fuse_unsized(struct remedy_model *model) {
         const struct leaf *leaf = &model->leaves[i];
         const bool is_short = leaf->ns <= AORTA_SMALL_NS;
         if (i > 0 && !aorta_leaf_follows(model, i, i - 1)) claim_unsized(model, &chain);
-        if (model->now_ns[i] <= 0) continue;
+        if (aorta_leaf_now_ns(model, leaf) <= 0) continue;
         if (!aorta_leaf_moves(leaf) && (!is_short || leaf->kind == LEAF_PRODUCT)) claim_unsized(model, &chain);
         if (aorta_leaf_moves(leaf) && !is_short && chain.count < LONGEST_CHAIN) chain.leaves[chain.count++] = i;
     }
@@ -573,7 +572,7 @@ void aorta_remedy_fusion(struct remedy_model *model) {
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         if (i > 0 && !aorta_leaves_together(leaf, &model->leaves[i - 1])) fuse_chain(model, &chain);
-        if (model->now_ns[i] <= 0) continue;
+        if (aorta_leaf_now_ns(model, leaf) <= 0) continue;
         if (ends_chain(leaf) || chain.count == LONGEST_CHAIN) fuse_chain(model, &chain);
         if (can_fuse(leaf)) chain.leaves[chain.count++] = i;
     }

@@ -230,13 +230,12 @@ static double whole_ns(const struct remedy_model *model, const struct leaf *leaf
 /* Wide heads, or of another multiple, are computed in tiles without matrix units: more and narrower ones are as many
  * elements. */
 void aorta_remedy_own_attention(struct remedy_model *model) {
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         const struct aorta_input *shape = attention_of(leaf);
         if (!shape || leaf->math != MATH_HALF || strstr(leaf->kernel, "whole")) continue;
         const int64_t elements = shape->size[HEADS] * shape->size[WIDTH];
         if (fits_whole(model, shape, WHOLE_WIDTH) && elements % WHOLE_WIDTH == 0)
-            aorta_remedy_claim(model, i, whole_ns(model, leaf, shape), leaf->kernels - 1);
+            aorta_remedy_claim(model, leaf, whole_ns(model, leaf, shape), leaf->kernels - 1);
     }
 }
 
@@ -258,15 +257,14 @@ void aorta_remedy_own_gathers(const struct remedy_model *model, struct aorta_wor
     }
 }
 
-bool aorta_remedy_own_bf16(struct remedy_model *model, size_t number) {
-    const struct leaf *leaf = &model->leaves[number];
+bool aorta_remedy_own_bf16(struct remedy_model *model, const struct leaf *leaf) {
     const struct aorta_input *shape = attention_of(leaf), *first = aorta_remedy_tensor(leaf, 0);
     if (leaf->op & AORTA_OP_STAYS_FP32) return false;
     if (leaf->kind == LEAF_PRODUCT) return true;
     if (!first || first->arithmetic != AORTA_IN_FP32) return false;
     if (shape && fits_whole(model, shape, shape->size[WIDTH]))
-        aorta_remedy_claim(model, number, whole_ns(model, leaf, shape), leaf->kernels - 1);
+        aorta_remedy_claim(model, leaf, whole_ns(model, leaf, shape), leaf->kernels - 1);
     else if (leaf->kind == LEAF_STREAM)
-        aorta_remedy_claim(model, number, model->now_ns[number] / 2, 0);
+        aorta_remedy_claim(model, leaf, aorta_leaf_now_ns(model, leaf) / 2, 0);
     return false;
 }

@@ -87,24 +87,28 @@ static bool is_one_wave(const struct remedy_model *model, const struct leaf *lea
     return leaf->kind == LEAF_PRODUCT && leaf->kernels == 1 && leaf->ns < SHORT_NS && has_few_blocks(model, leaf);
 }
 
+/* What names alone say. */
+static void claim_by_name(struct remedy_model *model, const struct leaf *leaf, double new_ns) {
+    model->rough = true;
+    aorta_remedy_claim(model, leaf, new_ns, 0);
+    model->rough = false;
+}
+
 /* Claims what a product takes in another type; false: it is none, or too small. */
-static bool claim_product(struct remedy_model *model, size_t number, enum leaf_math math, double casts_ns) {
-    const struct leaf *leaf = &model->leaves[number];
+static bool claim_product(struct remedy_model *model, const struct leaf *leaf, enum leaf_math math, double casts_ns) {
     if (!aorta_leaf_multiplies(leaf) || !(leaf->ns > 0)) return false;
     if (isnan(leaf->flops)) {
         if (is_one_wave(model, leaf)) return false;
-        model->rough = true;
-        aorta_remedy_claim(model, number, aorta_remedy_product_by_name_ns(leaf, math), 0);
-        model->rough = false;
+        claim_by_name(model, leaf, aorta_remedy_product_by_name_ns(leaf, math));
         return true;
     }
     if (leaf->flops <= MATTERS_FLOPS || isnan(model->peak[math]) || is_depthwise(leaf)) return false;
     if (math == MATH_HALF && lacks_kernels(leaf)) {
         static const double MORE = 1.5;
-        if (leaf->math == MATH_TF32) aorta_remedy_cost(model, number, MORE * leaf->ns);
+        if (leaf->math == MATH_TF32) aorta_remedy_cost(model, leaf, MORE * leaf->ns);
         return true;
     }
-    aorta_remedy_claim(model, number, product_ns(model, leaf, math) + casts_ns, 0);
+    aorta_remedy_claim(model, leaf, product_ns(model, leaf, math) + casts_ns, 0);
     return true;
 }
 
@@ -128,8 +132,7 @@ static bool is_all_fp64(struct remedy_model *model) {
     static const double NEARLY_ALL = 0.8;
     const bool products = aorta_trace_framework(model->trace) == AORTA_FRAMEWORK_XLA;
     double double_ns = 0, typed_ns = 0;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (!leaf->counted || !leaf->kernels || (products && !aorta_leaf_multiplies(leaf))) continue;
         double_ns += is_fp64(leaf) ? leaf->ns : 0;
         typed_ns += leaf->ns;
@@ -141,12 +144,11 @@ static bool is_all_fp64(struct remedy_model *model) {
 static void claim_fp64(struct remedy_model *model, double product) {
     static const double HALF = 0.5;
     const bool all = is_all_fp64(model), untyped = aorta_trace_framework(model->trace) == AORTA_FRAMEWORK_XLA;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         const bool goes_along = all && (untyped || is_untyped(model, leaf));
         if (leaf->kind == LEAF_TRANSFER || !(goes_along || is_fp64(leaf))) continue;
         const double left = aorta_leaf_multiplies(leaf) ? product : HALF;
-        aorta_remedy_claim(model, i, fmax(leaf->ns * left, fmin(leaf->ns, SHORTEST_NS)), 0);
+        aorta_remedy_claim(model, leaf, fmax(leaf->ns * left, fmin(leaf->ns, SHORTEST_NS)), 0);
     }
 }
 
@@ -175,10 +177,9 @@ void aorta_remedy_tf32(struct remedy_model *model) {
     if (isnan(model->peak[MATH_TF32])) return;
     if (aorta_framework_is_torch(aorta_trace_framework(model->trace)) && !model->amd && is_all_fp64(model))
         claim_fp64(model, tf32_share_of_fp64(model));
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (leaf->math != MATH_FP32 || (model->amd && leaf->kind == LEAF_CONVOLUTION)) continue;
-        (void)claim_product(model, i, MATH_TF32, 0);
+        (void)claim_product(model, leaf, MATH_TF32, 0);
     }
 }
 
@@ -280,12 +281,11 @@ static bool stays_fp32(const struct leaf *leaf) {
 
 /* What a norm of the same input takes in 16 bits, where it reads rows of channels; else PyTorch's own kernel for 16
  * bits is no faster than cuDNN's for 32. */
-static double norm_left_ns(const struct remedy_model *model, size_t number) {
-    const struct leaf *leaf = &model->leaves[number];
+static double norm_left_ns(const struct remedy_model *model, const struct leaf *leaf) {
     const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
-    if (!strstr(leaf->name, "batch_norm")) return model->now_ns[number] / 2;
+    if (!strstr(leaf->name, "batch_norm")) return aorta_leaf_now_ns(model, leaf) / 2;
     const bool rows = x && x->rank == 4 && x->strided && x->stride[1] == 1;
-    return rows ? aorta_remedy_norm_ns(model, leaf, 0.5) : model->now_ns[number];
+    return rows ? aorta_remedy_norm_ns(model, leaf, 0.5) : aorta_leaf_now_ns(model, leaf);
 }
 
 /* Batch norm of NCHW in 16 bits is PyTorch's own, cuDNN's is of fp32 and NHWC. It has a block for each channel, which
@@ -304,12 +304,11 @@ static double native_norm_ns(const struct remedy_model *model, const struct leaf
 }
 
 /* Sums over rows, and copies that change the layout, take about as long for each element, whatever its size. */
-static double half_ns(const struct remedy_model *model, size_t number) {
+static double half_ns(const struct remedy_model *model, const struct leaf *leaf) {
     static const double SUMS = 0.85, TURNED = 0.8;
-    const struct leaf *leaf = &model->leaves[number];
-    if (leaf->op & AORTA_OP_TWO_PASSES) return norm_left_ns(model, number);
-    if (leaf->op & AORTA_OP_SMALL_OUTPUT) return SUMS * model->now_ns[number];
-    return (aorta_remedy_turns(leaf) ? TURNED : 0.5) * model->now_ns[number];
+    if (leaf->op & AORTA_OP_TWO_PASSES) return norm_left_ns(model, leaf);
+    if (leaf->op & AORTA_OP_SMALL_OUTPUT) return SUMS * aorta_leaf_now_ns(model, leaf);
+    return (aorta_remedy_turns(leaf) ? TURNED : 0.5) * aorta_leaf_now_ns(model, leaf);
 }
 
 /* What runs between products moves half the bytes then. */
@@ -320,11 +319,13 @@ static void halve_between(struct remedy_model *model) {
         if (!aorta_leaf_moves(leaf) || !(leaf->largest > 1e6)) continue;
         if (!in_fp32(leaf) && !(leaf->op & AORTA_OP_TWO_PASSES && first_in_fp32(leaf))) continue;
         if (model->stays[i] || stays_fp32(leaf) || in_written_norm(&residual, leaf)) continue;
-        double left_ns = half_ns(model, i);
-        if (aorta_leaf_adds(leaf) && is_residual(&residual, leaf->largest)) left_ns = model->now_ns[i] * 0.85;
-        aorta_remedy_claim(model, i, left_ns, 0);
+        double left_ns = half_ns(model, leaf);
+        if (aorta_leaf_adds(leaf) && is_residual(&residual, leaf->largest))
+            left_ns = aorta_leaf_now_ns(model, leaf) * 0.85;
+        aorta_remedy_claim(model, leaf, left_ns, 0);
         const double native_ns = strstr(leaf->name, "batch_norm") ? native_norm_ns(model, leaf) : 0;
-        if (native_ns > model->now_ns[i]) aorta_remedy_cost(model, i, native_ns - model->now_ns[i]);
+        if (native_ns > aorta_leaf_now_ns(model, leaf))
+            aorta_remedy_cost(model, leaf, native_ns - aorta_leaf_now_ns(model, leaf));
     }
 }
 
@@ -340,15 +341,12 @@ static bool is_wide_after(const struct leaf *leaf, bool wide) {
 
 /* Fused attention in fp32 has no matrix units: 34 TFLOP/s in Whisper's encoder on an H200. The rate of fused attention
  * in 16 bits leaves this share of its time. */
-static void claim_attention(struct remedy_model *model, size_t number) {
+static void claim_attention(struct remedy_model *model, const struct leaf *leaf) {
     static const double HALF = 0.08;
-    const struct leaf *leaf = &model->leaves[number];
     const double ns = aorta_remedy_attention_ns(model, leaf);
-    if (!isnan(ns) && first_in_fp32(leaf)) aorta_remedy_claim(model, number, ns, 0);
+    if (!isnan(ns) && first_in_fp32(leaf)) aorta_remedy_claim(model, leaf, ns, 0);
     if (!isnan(ns) || model->shapes || !strstr(leaf->kernel, "_f32_")) return;
-    model->rough = true;
-    aorta_remedy_claim(model, number, leaf->ns * HALF, 0);
-    model->rough = false;
+    claim_by_name(model, leaf, leaf->ns * HALF);
 }
 
 void aorta_remedy_bf16(struct remedy_model *model) {
@@ -357,12 +355,12 @@ void aorta_remedy_bf16(struct remedy_model *model) {
     if (!model->own) aorta_remedy_mark_staying_attention(model);
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        if (model->own && !aorta_remedy_own_bf16(model, i)) continue;
+        if (model->own && !aorta_remedy_own_bf16(model, leaf)) continue;
         if (!leaf->gradient) wide = is_wide_after(leaf, wide);
         if (model->stays[i]) continue;
-        if (leaf->kind == LEAF_ATTENTION) claim_attention(model, i);
+        if (leaf->kind == LEAF_ATTENTION) claim_attention(model, leaf);
         if (leaf->math != MATH_FP32 && leaf->math != MATH_TF32) continue;
-        if (!claim_product(model, i, MATH_HALF, model->own ? 0 : cast_ns(model, leaf, wide))) continue;
+        if (!claim_product(model, leaf, MATH_HALF, model->own ? 0 : cast_ns(model, leaf, wide))) continue;
         any = true;
         if (model->shapes) model->added[i] = casts_added(model, leaf, layer_norms);
     }
@@ -375,29 +373,25 @@ void aorta_remedy_bf16(struct remedy_model *model) {
 
 void aorta_remedy_fp8(struct remedy_model *model) {
     if (isnan(model->peak[MATH_FP8])) return;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (leaf->kind != LEAF_PRODUCT || leaf->math != MATH_HALF || !(leaf->flops > 5 * LARGE_FLOPS)) continue;
         const double rate = model->best[MATH_HALF] / model->peak[MATH_HALF] * model->peak[MATH_FP8];
-        aorta_remedy_claim(model, i, fmax(leaf->flops / rate, leaf->bytes / model->stream), 0);
+        aorta_remedy_claim(model, leaf, fmax(leaf->flops / rate, leaf->bytes / model->stream), 0);
     }
 }
 
 /* ---- alignment ---- */
 
 void aorta_remedy_alignment(struct remedy_model *model) {
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         const bool matrix_units = leaf->math == MATH_HALF || leaf->math == MATH_TF32;
         if (leaf->kind != LEAF_PRODUCT || !matrix_units || aorta_remedy_aligned(leaf) || leaf->flops <= 1e9) continue;
         if (isnan(leaf->flops)) { /* the kernel's name says so; what padding left of such products was seen */
             static const double PADDED = 0.17;
-            model->rough = true;
-            aorta_remedy_claim(model, i, leaf->ns * PADDED, 0);
-            model->rough = false;
+            claim_by_name(model, leaf, leaf->ns * PADDED);
             continue;
         }
-        aorta_remedy_claim(model, i, aorta_remedy_least(model, leaf->flops, leaf->math, leaf->bytes), 0);
+        aorta_remedy_claim(model, leaf, aorta_remedy_least(model, leaf->flops, leaf->math, leaf->bytes), 0);
     }
 }
 
@@ -431,12 +425,11 @@ void aorta_remedy_waves(struct remedy_model *model) {
     const double units = aorta_trace_multiprocessors(model->trace, model->rank->device);
     double tiles;
     if (units <= 0) return;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (leaf->kind != LEAF_PRODUCT || !(leaf->flops > LARGE_FLOPS) || !tiles_of(leaf, &tiles)) continue;
         const double waves = tiles / units, filled = waves / ceil(waves);
         if (waves > 4 || filled > 0.8) continue;
-        aorta_remedy_claim(model, i,
+        aorta_remedy_claim(model, leaf,
                            fmax(leaf->ns * filled, aorta_remedy_least(model, leaf->flops, leaf->math, leaf->bytes)), 0);
     }
 }
@@ -444,13 +437,12 @@ void aorta_remedy_waves(struct remedy_model *model) {
 /* ---- far slower than the run's other products ---- */
 
 void aorta_remedy_library(struct remedy_model *model) {
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, 1);
         if (leaf->kind != LEAF_PRODUCT || leaf->math == MATH_NONE || !a || !b) continue;
         if (!(leaf->flops > 2 * LARGE_FLOPS) || !aorta_remedy_aligned(leaf)) continue;
         const double ns = aorta_remedy_least(model, leaf->flops, leaf->math, leaf->bytes);
-        if (leaf->ns > 2.5 * ns) aorta_remedy_claim(model, i, ns / 0.8, 0);
+        if (leaf->ns > 2.5 * ns) aorta_remedy_claim(model, leaf, ns / 0.8, 0);
     }
 }
 
@@ -480,7 +472,7 @@ void aorta_remedy_unfolding(struct remedy_model *model) {
             ns += (double)(work->end_ns - work->start_ns);
             kernels++;
         }
-        if (kernels) aorta_remedy_claim(model, i, fmax(model->now_ns[i] - ns, 0), kernels);
+        if (kernels) aorta_remedy_claim(model, leaf, fmax(aorta_leaf_now_ns(model, leaf) - ns, 0), kernels);
     }
 }
 

@@ -10,10 +10,9 @@
 /* ---- recomputation ---- */
 
 void aorta_remedy_recompute(struct remedy_model *model) {
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (!leaf->recomputed) continue;
-        aorta_remedy_claim(model, i, 0, aorta_leaf_work(leaf));
+        aorta_remedy_claim(model, leaf, 0, aorta_leaf_work(leaf));
         if (!leaf->counted || leaf->op & AORTA_OP_IN_PLACE) continue;
         for (int j = 0; j < leaf->output_count; j++) /* which then stay until the backward pass */
             model->row->memory_bytes += leaf->outputs[j].elements * leaf->outputs[j].bytes;
@@ -78,14 +77,12 @@ static void unmark_threads(struct remedy_model *model, struct aorta_arena *memor
         size_t marked, count;
     } *threads = aorta_arena_alloc(memory, (model->trace->thread_count + 1) * sizeof *threads);
     if (!threads) return;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (leaf->thread == AORTA_TRACE_NONE || !leaf->step) continue;
         threads[leaf->thread].marked += leaf->recomputed;
         threads[leaf->thread].count++;
     }
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (struct leaf, leaf, model->leaves, model->leaf_count) {
         if (!leaf->recomputed) continue;
         const struct of_thread *own = leaf->thread == AORTA_TRACE_NONE ? NULL : &threads[leaf->thread];
         leaf->recomputed = own && (double)own->marked <= MOST_AGAIN * (double)own->count;
@@ -147,19 +144,18 @@ static bool divides(const struct leaf *leaf) {
 
 /* A fused optimizer keeps a kernel for each group of parameters. Adam's kernels over lists show a group by its
  * quotient; all else in a row is one group. */
-static bool keeps_kernel(const struct remedy_model *model, size_t number, bool adam) {
-    const struct leaf *leaf = &model->leaves[number], *before = number ? leaf - 1 : NULL;
+static bool keeps_kernel(const struct remedy_model *model, const struct leaf *leaf, bool adam) {
+    const struct leaf *before = leaf > model->leaves ? leaf - 1 : NULL;
     if (adam && leaf->kernels_any & AORTA_KERNEL_FOREACH) return divides(leaf) && !(before && divides(before));
     return !before || before->kind != LEAF_OPTIMIZER;
 }
 
 static struct optimizer find_optimizer(const struct remedy_model *model) {
     struct optimizer found = {0};
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (leaf->kind != LEAF_OPTIMIZER) continue;
         found.leaves++;
-        found.now_ns += model->now_ns[i];
+        found.now_ns += aorta_leaf_now_ns(model, leaf);
         found.fused |= leaf->op & AORTA_OP_FUSED_OPTIMIZER || strstr(leaf->kernel, "Fused");
         if (strstr(leaf->name, "addcdiv") || divides(leaf))
             found.divided += updated(model, leaf);
@@ -199,19 +195,18 @@ void aorta_remedy_unsized_mark_optimizer(struct remedy_model *model) {
 static void unsized_optimizer(struct remedy_model *model) {
     static const double PASSES = 7.0 / 4, WORTH = 0.8;
     double now_ns = 0, quotient_ns = 0;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (leaf->kind != LEAF_OPTIMIZER) continue;
         if (strstr(leaf->kernel, "Fused")) return;
-        now_ns += model->now_ns[i];
-        quotient_ns += divides(leaf) ? model->now_ns[i] : 0;
+        now_ns += aorta_leaf_now_ns(model, leaf);
+        quotient_ns += divides(leaf) ? aorta_leaf_now_ns(model, leaf) : 0;
     }
     const double left = PASSES * quotient_ns / now_ns;
     if (!(quotient_ns > 0) || left > WORTH) return;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (leaf->kind != LEAF_OPTIMIZER) continue;
-        aorta_remedy_claim(model, i, model->now_ns[i] * left, aorta_leaf_work(leaf) - keeps_kernel(model, i, true));
+        aorta_remedy_claim(model, leaf, aorta_leaf_now_ns(model, leaf) * left,
+                           aorta_leaf_work(leaf) - keeps_kernel(model, leaf, true));
     }
 }
 
@@ -224,11 +219,10 @@ void aorta_remedy_optimizer(struct remedy_model *model) {
     const struct optimizer found = find_optimizer(model);
     const double ns = optimizer_ns(model, &found);
     if (!found.leaves || found.fused || !(ns > 0) || ns > WORTH * found.now_ns) return;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (leaf->kind == LEAF_OPTIMIZER)
-            aorta_remedy_claim(model, i, model->now_ns[i] * ns / found.now_ns,
-                               aorta_leaf_work(leaf) - keeps_kernel(model, i, found.divided > 0));
+            aorta_remedy_claim(model, leaf, aorta_leaf_now_ns(model, leaf) * ns / found.now_ns,
+                               aorta_leaf_work(leaf) - keeps_kernel(model, leaf, found.divided > 0));
     }
 }
 
@@ -283,8 +277,7 @@ void aorta_remedy_unsized_mark_tables(struct remedy_model *model) {
 static struct tables find_tables(const struct remedy_model *model) {
     struct tables all = {0};
     double all_looked_up = 0;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (leaf->in_embedding && leaf->op & AORTA_OP_FILLS)
             all.elements += leaf->output_count ? leaf->outputs[0].elements : leaf->ns * model->stream / 4;
         all_looked_up += looked_up(model, leaf);
@@ -311,16 +304,16 @@ void aorta_remedy_embedding(struct remedy_model *model) {
     if (found.fused || found.divided > 0) return; /* Adam moves every row, whether looked up or not */
     const double all = fmax(found.added, tables.elements);
     const double share = tables.elements / all, left_ns = rows_ns(model, tables.touched, tables.gradients);
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         if (leaf->in_embedding && leaf->op & AORTA_OP_FILLS) {
-            aorta_remedy_claim(model, i, 0, aorta_leaf_work(leaf));
+            aorta_remedy_claim(model, leaf, 0, aorta_leaf_work(leaf));
         } else if (is_whole_gradient(leaf)) {
             const double known = gradient_elements(leaf);
             const double elements = isnan(known) ? tables.touched / tables.gradients : known;
-            aorta_remedy_claim(model, i, rows_ns(model, elements, 1), leaf->kernels - 1);
+            aorta_remedy_claim(model, leaf, rows_ns(model, elements, 1), leaf->kernels - 1);
         } else if (leaf->kind == LEAF_OPTIMIZER && found.now_ns > 0) {
-            aorta_remedy_claim(model, i, model->now_ns[i] * (1 - share + fmin(share, left_ns / found.now_ns)), 0);
+            aorta_remedy_claim(model, leaf,
+                               aorta_leaf_now_ns(model, leaf) * (1 - share + fmin(share, left_ns / found.now_ns)), 0);
         }
     }
 }
@@ -332,15 +325,11 @@ void aorta_remedy_embedding(struct remedy_model *model) {
  * gradients of rows. */
 static void unsized_sorts(struct remedy_model *model) {
     static const double SELECTS = 0.15;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count)
         if (strstr(leaf->kernel, "indexing_backward") || strstr(leaf->kernel, "embedding_backward")) return;
-    }
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count)
         if (leaf->kernels_any & AORTA_KERNEL_SORTS && leaf->ns > AORTA_SMALL_NS)
-            aorta_remedy_claim(model, i, SELECTS * model->now_ns[i], 0);
-    }
+            aorta_remedy_claim(model, leaf, SELECTS * aorta_leaf_now_ns(model, leaf), 0);
 }
 
 void aorta_remedy_indexing(struct remedy_model *model) {
@@ -352,7 +341,7 @@ void aorta_remedy_indexing(struct remedy_model *model) {
         const uint32_t such = AORTA_OP_INDEXES | AORTA_OP_DROPOUT | AORTA_OP_DROPOUT_BACKWARD;
         if (!(leaf->op & such) || !(leaf->bytes > 1e6) || leaf->in_optimizer) continue;
         if (leaf->bytes / leaf->ns < SLOW * model->stream)
-            aorta_remedy_claim(model, i, leaf->bytes / (REACHED * model->stream),
+            aorta_remedy_claim(model, leaf, leaf->bytes / (REACHED * model->stream),
                                leaf->kernels > 1 ? leaf->kernels - 1 : 0);
     }
 }
@@ -364,15 +353,13 @@ void aorta_remedy_indexing(struct remedy_model *model) {
 void aorta_remedy_rows(struct remedy_model *model) {
     static const double SERIAL = 3, PARALLEL = 1.5; /* times the reading */
     double read_ns = 0;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count)
         if (strstr(leaf->kernel, "gather_kernel") || strstr(leaf->kernel, "index_elementwise_kernel"))
             read_ns = fmax(read_ns, leaf->longest_ns);
-    }
     (void)aorta_remedy_unsized(model);
     for (size_t i = 0; i < model->leaf_count && read_ns > 0; i++) {
         const struct leaf *leaf = &model->leaves[i];
         if (strstr(leaf->kernel, "indexing_backward_kernel") && leaf->longest_ns > SERIAL * read_ns)
-            aorta_remedy_claim(model, i, model->now_ns[i] - leaf->longest_ns + PARALLEL * read_ns, 0);
+            aorta_remedy_claim(model, leaf, aorta_leaf_now_ns(model, leaf) - leaf->longest_ns + PARALLEL * read_ns, 0);
     }
 }
