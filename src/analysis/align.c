@@ -128,8 +128,7 @@ static void place_group(const struct aorta_align_rank *ranks, struct aorta_align
     }
     struct aorta_align_run reference = {0};
     for (size_t begin = 0, end; begin < count; begin = end) {
-        for (end = begin; end < count && ops[end].rank == ops[begin].rank; end++) {
-        }
+        for (end = begin; end < count && ops[end].rank == ops[begin].rank;) end++;
         struct aorta_align_run run = {ops + begin, end - begin};
         if (!reference.count) reference = run;
         int64_t wall = aorta_align_wall_shift(ranks[ops[begin].rank].trace, ranks[reference.items->rank].trace);
@@ -162,8 +161,7 @@ static struct aorta_align_op *align_match(const struct aorta_align_rank *ranks, 
     aorta_align_teams(count, ops, all, memory);
     qsort(ops, all, sizeof *ops, by_group);
     for (size_t begin = 0, end; begin < all; begin = end) {
-        for (end = begin; end < all && ops[end].group == ops[begin].group; end++) {
-        }
+        for (end = begin; end < all && ops[end].group == ops[begin].group;) end++;
         place_group(ranks, ops + begin, end - begin);
     }
     /* Twice: twins lie side by side only once the places are sorted, rank by rank. */

@@ -125,7 +125,7 @@ struct aorta_call_trees {
     uint32_t ***of_work; /* by input, rank, row of the rank's work[]: the node */
     const struct aorta_trace_compare_input *of;
     struct aorta_keys keys; /* of nodes */
-    struct aorta_intern names;
+    struct aorta_texts names;
     struct aorta_arena *memory; /* of the arrays of of_work */
     bool any;                   /* operations or modules are recorded */
 };
@@ -161,7 +161,7 @@ struct compare_samples {
     struct compare_samples_row *rows;
     size_t count, capacity;
     struct aorta_keys keys; /* of rows: section and name; while they are made */
-    struct aorta_intern names;
+    struct aorta_texts names;
 };
 
 void aorta_compare_samples_make(const struct aorta_trace_compare_input *inputs, size_t count, struct aorta_arena *arena,

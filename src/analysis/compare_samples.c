@@ -136,7 +136,7 @@ void aorta_call_trees_free(struct aorta_call_trees *trees) {
     free(trees->there);
     free(trees->ns);
     aorta_keys_free(&trees->keys);
-    aorta_intern_free(&trees->names);
+    aorta_texts_free(&trees->names);
 }
 
 static bool in_all(const struct aorta_call_trees *trees, uint32_t node) {
@@ -464,6 +464,6 @@ void aorta_compare_samples_make(const struct aorta_trace_compare_input *inputs, 
     if (!arena->failed && trees.any) describe_subtrees(samples, &trees);
     aorta_call_trees_free(&trees);
     aorta_keys_free(&samples->keys);
-    aorta_intern_free(&samples->names);
+    aorta_texts_free(&samples->names);
     aorta_arena_end(&scratch, arena);
 }

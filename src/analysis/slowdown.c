@@ -435,8 +435,7 @@ void aorta_trace_differences_make(struct aorta_trace_analysis *analysis, const s
     if (study.memory.failed) study.count = 0;
     if (study.count) qsort(study.uses, study.count, sizeof *study.uses, use_order);
     for (size_t i = 0, same; i < study.count; i += same) {
-        for (same = 1; i + same < study.count && strcmp(study.uses[i].name, study.uses[i + same].name) == 0; same++) {
-        }
+        for (same = 1; i + same < study.count && strcmp(study.uses[i].name, study.uses[i + same].name) == 0;) same++;
         compare_uses(&study, study.uses + i, same);
     }
     if (analysis->difference_count)

@@ -484,8 +484,7 @@ void aorta_collective_times_make(const struct aorta_trace_analysis *analysis, st
     size_t count = collect_shared(analysis, samples);
     if (count) qsort(samples, count, sizeof *samples, aorta_by_collective_and_time);
     for (size_t begin = 0, end; begin < count; begin = end) {
-        for (end = begin; end < count && !aorta_by_collective(&samples[begin], &samples[end]); end++) {
-        }
+        for (end = begin; end < count && !aorta_by_collective(&samples[begin], &samples[end]);) end++;
         const size_t parts = (end - begin) * (size_t)samples[begin].ranks;
         int64_t tenth_ns = parts < AORTA_TRANSFER_SAMPLES ? -1 : (int64_t)samples[begin + (end - begin) / 10].time_ns;
         for (size_t i = begin; i < end; i++) {

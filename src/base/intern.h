@@ -1,4 +1,4 @@
-/* Strings stored once: equal strings have one address while the set lives. */
+/* Texts of any bytes, and keys of three numbers. Each is stored once and has a number. */
 #ifndef AORTA_BASE_INTERN_H
 #define AORTA_BASE_INTERN_H
 
@@ -7,20 +7,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
-struct aorta_intern { /* zero-initialise */
-    struct aorta_arena arena;
-    struct aorta_table table;
-    const char **strings;
-    size_t count, capacity;
-};
-
-const char *aorta_intern(struct aorta_intern *set, const char *string); /* NULL when memory is exhausted */
-/* aorta_intern for `length` bytes without NUL. */
-const char *aorta_intern_slice(struct aorta_intern *set, const char *text, size_t length);
-void aorta_intern_free(struct aorta_intern *set);
-
-/* Texts of any bytes, and keys of three numbers. Each is stored once and has a number. */
 
 struct aorta_text_entry {
     const char *text; /* in the arena, printable */
@@ -37,6 +23,9 @@ struct aorta_texts { /* zero-initialise */
 
 /* The text's number; UINT32_MAX when memory is exhausted. */
 uint32_t aorta_texts_add(struct aorta_texts *texts, const char *text, size_t length);
+/* The text itself, as given: equal ones have one address. NULL when memory is exhausted. */
+const char *aorta_intern(struct aorta_texts *texts, const char *string);
+const char *aorta_intern_slice(struct aorta_texts *texts, const char *text, size_t length);
 void aorta_texts_free(struct aorta_texts *texts);
 
 struct aorta_keys { /* zero-initialise */

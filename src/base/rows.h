@@ -94,10 +94,10 @@ void aorta_rows_array(const char *key, const struct aorta_row *rows, const void 
 /* ---- reading ---- */
 
 struct aorta_rows_reader {
-    const char *line;             /* containing the values: errors name the byte */
-    struct aorta_intern *strings; /* where texts are stored */
-    int64_t origin_ns;            /* added to times */
-    struct aorta_text scratch;    /* aorta_text_free it in the end */
+    const char *line;            /* containing the values: errors name the byte */
+    struct aorta_texts *strings; /* where texts are stored */
+    int64_t origin_ns;           /* added to times */
+    struct aorta_text scratch;   /* aorta_text_free it in the end */
 };
 
 /* AORTA_FORMAT names `path` and key: absent though required, of another type, beyond the limits. */

@@ -42,10 +42,6 @@ static inline int aorta_order_uint64(uint64_t left, uint64_t right) {
     return (left > right) - (left < right);
 }
 
-static inline int aorta_order_double(double left, double right) {
-    return (left > right) - (left < right);
-}
-
 /* For pointers to such values, and for structs that begin with one. */
 int aorta_by_int32(const void *left, const void *right);
 int aorta_by_int64(const void *left, const void *right);

@@ -297,7 +297,7 @@ static aorta_status read_line(struct aorta_rows_reader *reader, size_t length, s
 }
 
 static aorta_status read_lines(const char *path, const char *bytes, struct aorta_machine *machine) {
-    struct aorta_intern strings = {0};
+    struct aorta_texts strings = {0};
     struct aorta_rows_reader reader = {.strings = &strings};
     aorta_status status = NULL;
     long long number = 1;
@@ -306,7 +306,7 @@ static aorta_status read_lines(const char *path, const char *bytes, struct aorta
         status = aorta_annotate(read_line(&reader, (size_t)(end - bytes), machine), "%s: line %lld", path, number);
     }
     aorta_text_free(&reader.scratch);
-    aorta_intern_free(&strings);
+    aorta_texts_free(&strings);
     return status;
 }
 

@@ -303,7 +303,7 @@ void aorta_run_free(struct aorta_run *run) {
     free(run->steps);
     free(run->ranks);
     aorta_arena_free(&run->arena);
-    aorta_intern_free(&run->strings);
+    aorta_texts_free(&run->strings);
     memset(run, 0, sizeof *run);
 }
 

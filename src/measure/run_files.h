@@ -25,7 +25,7 @@ struct aorta_run {
     bool original;     /* files of the Python toolkit: no launch times, coarse compute ranges */
     size_t torn_lines; /* incomplete last lines left out (the run was killed) */
     struct aorta_arena arena;
-    struct aorta_intern strings;
+    struct aorta_texts strings;
 };
 
 /* The iterations of one rank: steps follow one another without a gap where `absent` is 0. */

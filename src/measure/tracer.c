@@ -23,7 +23,7 @@ struct aorta_tracer {
     const struct aorta_tracer_backend *backend;
     void *state;
     struct aorta_tracer_facts facts; /* without the records that the backend drops */
-    struct aorta_intern names;
+    struct aorta_texts names;
     struct readable *readables; /* of the mangled names */
     size_t readable_count, readable_capacity;
     struct aorta_activity_record *records; /* in order of arrival */
@@ -100,7 +100,7 @@ void aorta_tracer_close(struct aorta_tracer *tracer) {
         aorta_status_free(aorta_tracer_stop(tracer)); /* nobody asks for its failure any more */
         tracer->backend->close(tracer->state);
     }
-    aorta_intern_free(&tracer->names);
+    aorta_texts_free(&tracer->names);
     pthread_mutex_destroy(&tracer->lock);
     free(tracer->readables);
     free(tracer->records);

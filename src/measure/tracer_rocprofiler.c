@@ -135,7 +135,7 @@ struct rocprofiler {
     bool open;
     _Atomic uint32_t launches;
     pthread_mutex_t lock; /* of the following */
-    struct aorta_intern names;
+    struct aorta_texts names;
     const char **kernels; /* by the library's number of the kernel */
     size_t kernel_count;
     struct aorta_activity_record *records; /* in the library's time */

@@ -137,8 +137,7 @@ static bool fits(const struct aorta_collective_sample *sample) {
 static void collect(struct fitting *fitting, const struct aorta_collective_sample *samples, size_t count,
                     double percentile, struct aorta_link_fit *fit) {
     for (size_t begin = 0, end; begin < count && fitting->count < MOST_SIZES; begin = end) {
-        for (end = begin; end < count && !aorta_by_collective(&samples[begin], &samples[end]); end++) {
-        }
+        for (end = begin; end < count && !aorta_by_collective(&samples[begin], &samples[end]);) end++;
         size_t first = begin;
         while (first < end && !fits(&samples[first])) first++;
         if (first == end) continue;

@@ -58,12 +58,12 @@ static void put_escaped(struct aorta_text *out, const char *text) {
             aorta_text_append(out, text, 1);
 }
 
-static void put_short_names(const struct aorta_intern *names, struct aorta_json *json) {
+static void put_short_names(const struct aorta_texts *names, struct aorta_json *json) {
     aorta_json_key_object(json, "short_names");
     for (size_t i = 0; i < names->count; i++) {
         char name[512];
-        const char *found = aorta_name_for_line(names->strings[i], name, sizeof name);
-        if (strcmp(found, names->strings[i]) != 0) aorta_json_key_string(json, names->strings[i], found);
+        const char *found = aorta_name_for_line(names->entries[i].raw, name, sizeof name);
+        if (strcmp(found, names->entries[i].raw) != 0) aorta_json_key_string(json, names->entries[i].raw, found);
     }
     aorta_json_object_end(json);
 }
@@ -206,8 +206,7 @@ static void write_iterations(const struct aorta_recorded *labelled, struct aorta
 
 /* ---- names and columns ---- */
 
-static void add_names(const struct aorta_trace_analysis *analysis, struct aorta_intern *names,
-                      struct aorta_json *json) {
+static void add_names(const struct aorta_trace_analysis *analysis, struct aorta_texts *names, struct aorta_json *json) {
     AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count)
         for (size_t j = 0; j < rank->kernel_count; j++)
             json->out->failed |= !aorta_intern(names, aorta_trace_text(rank->trace, rank->kernels[j].name));
@@ -318,7 +317,7 @@ static unsigned by_of(const struct aorta_page_recordings *page) {
 
 void aorta_page_recordings_json(const struct aorta_page_recordings *page, struct aorta_json *json) {
     const unsigned by = by_of(page);
-    struct aorta_intern names = {0};
+    struct aorta_texts names = {0};
     bool beyond = false;
     for (size_t i = 0; i < page->count; i++) {
         const struct aorta_trace_analysis *analysis = page->items[i].report.analysis;
@@ -329,7 +328,7 @@ void aorta_page_recordings_json(const struct aorta_page_recordings *page, struct
     aorta_json_key_int(json, "schema_version", PAGE_SCHEMA);
     aorta_json_key_string(json, "kind", "recordings");
     put_short_names(&names, json);
-    aorta_intern_free(&names);
+    aorta_texts_free(&names);
     write_tables(by, beyond, json);
     write_facts(page, json);
     write_causes(json);

@@ -234,7 +234,7 @@ static void plot_ratio(const struct aorta_recorded *runs, size_t count, struct a
 
 /* The name of a run's picture begins with its label as far as file names allow, numbered where an earlier one comes out
  * the same. NULL: no memory. */
-static const char *picture_stem(const char *label, struct aorta_intern *stems) {
+static const char *picture_stem(const char *label, struct aorta_texts *stems) {
     struct aorta_text stem = {0};
     for (const char *c = label; *c; c++)
         aorta_text_append(&stem, isalnum((unsigned char)*c) || strchr("._-", *c) ? c : "_", 1);
@@ -273,7 +273,7 @@ aorta_status aorta_plots_draw(const struct aorta_recorded *runs, size_t count, c
                               struct aorta_text *files) {
     struct drawing drawing = {.directory = directory, .files = files};
     struct aorta_text script = {0};
-    struct aorta_intern stems = {0};
+    struct aorta_texts stems = {0};
     for (size_t i = 0; i < count && !drawing.unsupported; i++) {
         if (!runs[i].has_verdict) continue;
         const char *stem = picture_stem(runs[i].run.label, &stems);
@@ -291,7 +291,7 @@ aorta_status aorta_plots_draw(const struct aorta_recorded *runs, size_t count, c
     if (!status && drawing.missing.length)
         status = AORTA_ERROR(drawing.unsupported ? AORTA_UNSUPPORTED : AORTA_IO, "pictures are missing: %s",
                              drawing.missing.data);
-    aorta_intern_free(&stems);
+    aorta_texts_free(&stems);
     aorta_text_free(&drawing.missing);
     return status;
 }

@@ -23,48 +23,39 @@ struct archive_entry;
 enum { ARCHIVE_EOF = 1, ARCHIVE_OK = 0, ARCHIVE_WARN = -20 };
 
 /* As archive.h and archive_entry.h of libarchive 3.2 to 3.7 declare them. */
+#define CALLS(X)                                                                                                       \
+    X(struct archive *, make, archive_read_new, (void))                                                                \
+    X(int, free, archive_read_free, (struct archive *))                                                                \
+    X(int, zip, archive_read_support_format_zip, (struct archive *))                                                   \
+    X(int, tar, archive_read_support_format_tar, (struct archive *))                                                   \
+    X(int, raw, archive_read_support_format_raw, (struct archive *))                                                   \
+    X(int, gzip, archive_read_support_filter_gzip, (struct archive *))                                                 \
+    X(int, zstd, archive_read_support_filter_zstd, (struct archive *))                                                 \
+    X(int, xz, archive_read_support_filter_xz, (struct archive *))                                                     \
+    X(int, bzip2, archive_read_support_filter_bzip2, (struct archive *))                                               \
+    X(int, lz4, archive_read_support_filter_lz4, (struct archive *))                                                   \
+    X(int, open, archive_read_open_fd, (struct archive *, int file, size_t block))                                     \
+    X(int, next, archive_read_next_header, (struct archive *, struct archive_entry **))                                \
+    X(ssize_t, read, archive_read_data, (struct archive *, void *, size_t))                                            \
+    X(const char *, error, archive_error_string, (struct archive *))                                                   \
+    X(const char *, name, archive_entry_pathname_utf8, (struct archive_entry *))                                       \
+    X(const char *, raw_name, archive_entry_pathname, (struct archive_entry *))                                        \
+    X(const char *, symbolic, archive_entry_symlink, (struct archive_entry *))                                         \
+    X(const char *, hard, archive_entry_hardlink, (struct archive_entry *))                                            \
+    X(int64_t, size, archive_entry_size, (struct archive_entry *))                                                     \
+    X(mode_t, type, archive_entry_filetype, (struct archive_entry *))
 struct archive_api {
-    struct archive *(*make)(void);
-    int (*free)(struct archive *);
-    int (*zip)(struct archive *), (*tar)(struct archive *), (*raw)(struct archive *);
-    int (*gzip)(struct archive *), (*zstd)(struct archive *), (*xz)(struct archive *), (*bzip2)(struct archive *),
-        (*lz4)(struct archive *);
-    int (*open)(struct archive *, int file, size_t block);
-    int (*next)(struct archive *, struct archive_entry **);
-    ssize_t (*read)(struct archive *, void *, size_t);
-    const char *(*error)(struct archive *);
-    const char *(*name)(struct archive_entry *), *(*raw_name)(struct archive_entry *);
-    const char *(*symbolic)(struct archive_entry *), *(*hard)(struct archive_entry *);
-    int64_t (*size)(struct archive_entry *);
-    mode_t (*type)(struct archive_entry *);
+#define X(type, member, symbol, arguments) type(*member) arguments;
+    CALLS(X)
+#undef X
+};
+static const struct aorta_symbol symbols[] = {
+#define X(type, member, symbol, arguments) {#symbol, offsetof(struct archive_api, member), true},
+    CALLS(X)
+#undef X
 };
 
 static const char *const library_names[] = {"libarchive.so.13", "libarchive.so", NULL};
-
-#define AT(member) offsetof(struct archive_api, member)
-static const struct aorta_symbol symbols[] = {
-    {"archive_read_new", AT(make), true},
-    {"archive_read_free", AT(free), true},
-    {"archive_read_support_format_zip", AT(zip), true},
-    {"archive_read_support_format_tar", AT(tar), true},
-    {"archive_read_support_format_raw", AT(raw), true},
-    {"archive_read_support_filter_gzip", AT(gzip), true},
-    {"archive_read_support_filter_zstd", AT(zstd), true},
-    {"archive_read_support_filter_xz", AT(xz), true},
-    {"archive_read_support_filter_bzip2", AT(bzip2), true},
-    {"archive_read_support_filter_lz4", AT(lz4), true},
-    {"archive_read_open_fd", AT(open), true},
-    {"archive_read_next_header", AT(next), true},
-    {"archive_read_data", AT(read), true},
-    {"archive_error_string", AT(error), true},
-    {"archive_entry_pathname_utf8", AT(name), true},
-    {"archive_entry_pathname", AT(raw_name), true},
-    {"archive_entry_symlink", AT(symbolic), true},
-    {"archive_entry_hardlink", AT(hard), true},
-    {"archive_entry_size", AT(size), true},
-    {"archive_entry_filetype", AT(type), true},
-};
-#undef AT
 
 static const struct aorta_library_description description = {
     .purpose = "reading packed files",

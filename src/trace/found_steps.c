@@ -197,8 +197,7 @@ static double rank(struct value *values, size_t count, double *ranks) {
     double ties = 0;
     qsort(values, count, sizeof *values, aorta_by_int64_pair);
     for (size_t i = 0, end; i < count; i = end) {
-        for (end = i + 1; end < count && values[end].value == values[i].value; end++) {
-        }
+        for (end = i + 1; end < count && values[end].value == values[i].value;) end++;
         const double equal = (double)(end - i);
         for (size_t j = i; j < end; j++) ranks[values[j].place] = (double)(i + end - 1) / 2 - middle;
         ties += equal * equal * equal - equal;

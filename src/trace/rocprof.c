@@ -49,7 +49,7 @@ struct aorta_rocprof {
     struct rows work, calls, agents, names[AORTA_ROCPROF_NAMED];
     bool sorted[AORTA_ROCPROF_NAMED];                  /* the names are, each once */
     int64_t first_dispatch, last_dispatch, dispatches; /* lowest and highest number; how many have one */
-    struct aorta_intern strings;
+    struct aorta_texts strings;
     struct aorta_trace_warning warnings[AORTA_REASON_COUNT];
 };
 
@@ -549,7 +549,7 @@ aorta_status aorta_rocprof_finish(struct aorta_rocprof *rocprof, aorta_status st
     free(rocprof->calls.items);
     free(rocprof->agents.items);
     for (int i = 0; i < AORTA_ROCPROF_NAMED; i++) free(rocprof->names[i].items);
-    aorta_intern_free(&rocprof->strings);
+    aorta_texts_free(&rocprof->strings);
     free(rocprof);
     return status;
 }

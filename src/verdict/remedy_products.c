@@ -540,8 +540,7 @@ static double together_ns(const struct remedy_model *model, const size_t *leaves
 static void batch(struct remedy_model *model, size_t *leaves, size_t count) {
     aorta_remedy_order_alike(model, leaves, count);
     for (size_t i = 0, end; i < count; i = end) {
-        for (end = i; end < count && !aorta_remedy_compare(model, leaves[i], leaves[end]); end++) {
-        }
+        for (end = i; end < count && !aorta_remedy_compare(model, leaves[i], leaves[end]);) end++;
         aorta_remedy_claim_together(model, &leaves[i], end - i, together_ns(model, &leaves[i], end - i), 1);
     }
 }

@@ -64,7 +64,7 @@ static struct aorta_text written(const struct sample *values) {
     return text;
 }
 
-static aorta_status read_back(const char *line, struct sample *values, struct aorta_intern *strings) {
+static aorta_status read_back(const char *line, struct sample *values, struct aorta_texts *strings) {
     struct aorta_rows_reader reader = {.line = line, .strings = strings, .origin_ns = 7000000};
     struct aorta_json_value value;
     struct aorta_fields object;
@@ -79,7 +79,7 @@ static void both_ways(void **state) {
     (void)state;
     const struct sample values = example();
     struct sample again = {0};
-    struct aorta_intern strings = {0};
+    struct aorta_texts strings = {0};
     struct aorta_text text = written(&values);
     assert_string_equal(text.data,
                         "{\"text\": \"a \\\"b\\\"\", \"flag\": true, \"whole\": -3, \"small\": 4, \"took_ms\": 1.5, "
@@ -92,7 +92,7 @@ static void both_ways(void **state) {
     assert_true(again.time_ns == 7000001 && again.number == 0.25 && again.colour == GREEN);
     assert_true(fabs(again.mean_ns - 1235000) < 1e-6);
     assert_true(again.part.ns[RED] == 1000000 && again.part.ns[GREEN] == 2);
-    aorta_intern_free(&strings);
+    aorta_texts_free(&strings);
     aorta_text_free(&text);
 }
 
@@ -100,7 +100,7 @@ static void both_ways(void **state) {
 static void unknown(void **state) {
     (void)state;
     struct sample values = example(), again = {.number = 7, .whole = 8};
-    struct aorta_intern strings = {0};
+    struct aorta_texts strings = {0};
     values.text = NULL;
     values.flag = false;
     values.whole = values.ns = values.part.ns[RED] = AORTA_ROW_UNKNOWN;
@@ -114,7 +114,7 @@ static void unknown(void **state) {
                                    "\"null_reasons\": {\"text\": \"nobody wrote one\", \"share\": \"nothing ran\"}}");
     check_ok(read_back(text.data, &again, &strings));
     assert_true(again.number == 7 && again.whole == 8 && !again.text);
-    aorta_intern_free(&strings);
+    aorta_texts_free(&strings);
     aorta_text_free(&text);
 }
 
@@ -137,9 +137,9 @@ static void malformed(void **state) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct sample values = {0};
-        struct aorta_intern strings = {0};
+        struct aorta_texts strings = {0};
         check_fails(read_back(bad[i].line, &values, &strings), AORTA_FORMAT, bad[i].message);
-        aorta_intern_free(&strings);
+        aorta_texts_free(&strings);
     }
 }
 

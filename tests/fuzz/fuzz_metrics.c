@@ -89,6 +89,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     aorta_run_step_free(&second);
     aorta_run_step_free(&first);
     aorta_arena_free(&run.arena);
-    aorta_intern_free(&run.strings);
+    aorta_texts_free(&run.strings);
     return 0;
 }

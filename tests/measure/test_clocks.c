@@ -106,7 +106,7 @@ static void every_limit_has_words(void **state) {
 
 static void limits_are_read_as_they_are_written(void **state) {
     (void)state;
-    struct aorta_intern strings = {0};
+    struct aorta_texts strings = {0};
     for (unsigned active = 0; active <= 1U << AORTA_CLOCK_LIMITS; active++) {
         const bool other = active == 1U << AORTA_CLOCK_LIMITS;
         struct aorta_device_metrics values = {0};
@@ -125,7 +125,7 @@ static void limits_are_read_as_they_are_written(void **state) {
         aorta_text_free(&reader.scratch);
         aorta_text_free(&text);
     }
-    aorta_intern_free(&strings);
+    aorta_texts_free(&strings);
 }
 
 /* The counters went on for 0.9 of 3 s and 0.6 of 3 s, for any single readings. */
