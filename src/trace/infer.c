@@ -221,18 +221,21 @@ static int64_t launched_ns(const struct sequence *sequence, size_t position) {
     return launch_of(sequence->trace, work_at(sequence, position));
 }
 
-/* The first collective or copy to the device that is launched between the kernel before this one and this one: a stage
- * of a pipeline first receives, and a step may first copy its input. The kernel itself where there is none. */
+/* The first collective, copy to the device or fill that is launched between the kernel before this one and this one: a
+ * stage of a pipeline first receives, and a step may first copy its input or clear its output. Fills before a copy of
+ * results are of the step before. The kernel itself where there is none. */
 static const struct aorta_trace_work *first_of_step(const struct sequence *sequence, size_t position) {
     const struct aorta_trace *trace = sequence->trace;
     const struct aorta_trace_work *first = work_at(sequence, position);
     const size_t before = position ? sequence->rows[position - 1] : 0;
     const int64_t after_ns = position ? launched_ns(sequence, position - 1) : INT64_MAX;
+    bool fills = true;
     for (size_t i = sequence->rows[position]; i-- > before;) {
         const struct aorta_trace_work *work = &trace->work[i];
-        const bool input = work->kind == AORTA_TRACE_COPY &&
-                           aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_DEVICE;
-        if (work->call == AORTA_TRACE_NONE || !(input || aorta_trace_is_collective(work))) continue;
+        const bool copy = work->kind == AORTA_TRACE_COPY, fill = fills && work->kind == AORTA_TRACE_FILL;
+        const bool input = copy && aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_DEVICE;
+        fills &= !copy || input;
+        if (work->call == AORTA_TRACE_NONE || !(input || fill || aorta_trace_is_collective(work))) continue;
         const int64_t launch_ns = trace->calls[work->call].start_ns;
         if (launch_ns > after_ns && launch_ns < launch_of(trace, first)) first = work;
     }

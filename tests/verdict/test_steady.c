@@ -232,6 +232,33 @@ static void a_loop_of_one_kernel_has_steps(void **state) {
     end(&run);
 }
 
+/* A step clears its output, computes and copies the result to the host; each third one copies input first:
+ *
+ *     |in|fill|match|   to host    |          |fill|match|   to host    |          |fill|…       1 ms a step */
+static void steps_begin_with_what_clears_their_output(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    char args[64];
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < 30; i++) {
+        const double at_us = 1000 + 1000.0 * i;
+        if (i % 3 == 0) add_copy(&sample, to_device, 3000 + i, at_us - 20, at_us, 1, 9);
+        snprintf(args, sizeof args, "\"correlation\": %d", 1000 + i);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaMemsetAsync", 1, at_us - 10, 5, args);
+        snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"correlation\": %d", 1000 + i);
+        sample_kineto_event(&sample, "gpu_memset", "Memset (Device)", 7, at_us + 5, 3, args);
+        sample_kineto_kernel(&sample, "match", 7, at_us - 3, at_us + 10, 20, "");
+        add_copy(&sample, to_host, 2000 + i, at_us, at_us + 32, 600, 4000000);
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    assert_true(run.analysis.stepped);
+    said_near(run.verdict.step_ms_p10, 1, 0.01);
+    said_near(run.verdict.step_ms_p90, 1, 0.01);
+    end(&run);
+}
+
 /* 300 pairs of a fill and a product while the best of its variants is looked for; then the program: a product and a
  * softmax, 100 times. */
 static void autotuning_is_no_step(void **state) {
@@ -1272,6 +1299,7 @@ int main(void) {
         cmocka_unit_test(collectives_on_the_host_are_named),
         cmocka_unit_test(threads_that_copy_batches_are_no_collectives),
         cmocka_unit_test(steps_that_differ_are_said),
+        cmocka_unit_test(steps_begin_with_what_clears_their_output),
         cmocka_unit_test(autotuning_is_no_step),
         cmocka_unit_test(equal_kernels_in_a_step_are_no_steps),
         cmocka_unit_test(almost_nothing_is_not_analyzed),
