@@ -233,9 +233,11 @@ bool aorta_verdict_saves(const struct gains *gains, const struct aorta_origin *o
  *
  *     kernel   | fault | page | fault | page | compute |      its pages fetched before:   | compute |  */
 
-/* How long the kernel waited for pages; adds their bytes. */
-static double faults_ns(const struct aorta_trace_rank *rank, const struct aorta_trace_work *kernel, double *bytes) {
-    static const int64_t FAULT_NS = 50000; /* until the driver moves the page */
+enum { FAULT_NS = 50000 }; /* until the driver moves the page */
+
+/* How long the kernel waited for pages, and `fault_ns` before each; adds their bytes. `bytes`: NULL is fine. */
+static double faults_ns(const struct aorta_trace_rank *rank, const struct aorta_trace_work *kernel, int64_t fault_ns,
+                        double *bytes) {
     int64_t until_ns = kernel->start_ns, waited_ns = 0;
     size_t at = aorta_count_until(rank->work, rank->work_count, sizeof *kernel,
                                   offsetof(struct aorta_trace_work, start_ns), kernel->start_ns);
@@ -243,10 +245,10 @@ static double faults_ns(const struct aorta_trace_rank *rank, const struct aorta_
         const struct aorta_trace_work *page = &rank->work[at];
         if (aorta_trace_page_moved(rank->trace, page) != AORTA_COPIED_TO_DEVICE) continue;
         const int64_t end_ns = page->end_ns < kernel->end_ns ? page->end_ns : kernel->end_ns;
-        const int64_t from_ns = page->start_ns - FAULT_NS > until_ns ? page->start_ns - FAULT_NS : until_ns;
+        const int64_t from_ns = page->start_ns - fault_ns > until_ns ? page->start_ns - fault_ns : until_ns;
         if (end_ns > from_ns) waited_ns += end_ns - from_ns;
         if (end_ns > until_ns) until_ns = end_ns;
-        *bytes += (double)page->bytes;
+        if (bytes) *bytes += (double)page->bytes;
     }
     return (double)waited_ns;
 }
@@ -262,9 +264,8 @@ static void drop_faults(const struct aorta_launched_work *launched, const void *
     (void)context;
     for (size_t i = 0; i < launched->count; i++) {
         const struct aorta_trace_work *work = launched->work[i];
-        double bytes = 0;
         if (work->kind != AORTA_TRACE_KERNEL || work->end_ns <= work->start_ns) continue;
-        const double waited_ns = faults_ns(launched->rank, work, &bytes);
+        const double waited_ns = faults_ns(launched->rank, work, FAULT_NS, NULL);
         aorta_launched_scale(launched, i)->left = (float)(1 - waited_ns / (double)(work->end_ns - work->start_ns));
     }
 }
@@ -277,7 +278,8 @@ static double gain_of_prefetching(const struct gains *gains, double range_ms[2])
     AORTA_EACH (const struct aorta_trace_rank, rank, gains->analysis->ranks, gains->analysis->rank_count) {
         if (!fetches_pages(rank)) continue;
         for (size_t j = 0; j < rank->work_count; j++)
-            if (rank->work[j].kind == AORTA_TRACE_KERNEL) waited_ns += faults_ns(rank, &rank->work[j], &bytes);
+            if (rank->work[j].kind == AORTA_TRACE_KERNEL)
+                waited_ns += faults_ns(rank, &rank->work[j], FAULT_NS, &bytes);
     }
     if (!(waited_ns > 0)) return 0;
     const double all_ms = aorta_gain_without_work(gains, aorta_removal_bit(AORTA_WITHOUT_COPY), drop_faults, NULL);
@@ -345,7 +347,7 @@ static double gain_of_keeping(const struct gains *gains) {
 
 struct narrow {
     int64_t ran_ns;                      /* any of them */
-    double needed_ns;                    /* their work on the whole device */
+    double needed_ns;                    /* their work on the whole device, or the copies of its pages if longer */
     const struct aorta_trace_rank *rank; /* of the longest */
     const struct aorta_trace_work *longest;
 };
@@ -380,7 +382,7 @@ static void add_narrow(const struct gains *gains, const struct aorta_trace_rank 
             const int64_t ns = work->end_ns - work->start_ns;
             if (work->start_ns < window->start_ns || !is_narrow(work, multiprocessors)) continue;
             aorta_intervals_add(&ran, work->start_ns, work->end_ns);
-            narrow->needed_ns += (double)ns * part_used(work, multiprocessors);
+            narrow->needed_ns += fmax((double)ns * part_used(work, multiprocessors), faults_ns(rank, work, 0, NULL));
             if (longest && ns <= longest->end_ns - longest->start_ns) continue;
             narrow->longest = work;
             narrow->rank = rank;

@@ -24,9 +24,9 @@ static void add_pages(struct sample_kineto *sample, const char *name, double at,
         sample_kineto_event(sample, "gpu_memcpy", name, 0, at + i * every_us, length_us, args);
 }
 
-static void begin(struct sample_kineto *sample) {
+static void begin(struct sample_kineto *sample, const char *grid) {
     sample_kineto_begin(sample, 0, 1);
-    sample_kineto_kernel(sample, "add", 7, 1000, 1010, KERNEL_US, "");
+    sample_kineto_kernel(sample, "add", 7, 1000, 1010, KERNEL_US, grid);
     sample_kineto_event(sample, "cuda_runtime", "cudaDeviceSynchronize", 1, 1004, KERNEL_US + 10, "");
 }
 
@@ -48,7 +48,7 @@ static void end(void) {
 static void the_host_reads_page_by_page(void **state) {
     (void)state;
     struct sample_kineto sample;
-    begin(&sample);
+    begin(&sample, "");
     add_pages(&sample, "Memcpy DtoH (Unified memory)", 1020 + KERNEL_US, 500, 10);
     const struct aorta_finding *copies = evaluate(&sample);
     assert_ptr_equal(copies, &verdict.findings[0]);
@@ -67,7 +67,7 @@ static void a_kernel_waits_for_its_pages(void **state) {
     static const double WAITED = PAGES * 0.07, BYTES = PAGES * (double)PAGE_BYTES / 1e6; /* ms; ms at 1 GB/s */
     struct sample_kineto sample;
     double range_ms[2];
-    begin(&sample);
+    begin(&sample, "");
     add_pages(&sample, "Memcpy HtoD (Unified memory)", 1100, 100, 20);
     const struct aorta_finding *copies = evaluate(&sample);
     said_near(said_value(copies, AORTA_FACT_PAGE_FAULTS), WAITED, 0.01);
@@ -82,10 +82,21 @@ static void a_kernel_waits_for_its_pages(void **state) {
 static void a_kernel_does_not_wait_for_earlier_pages(void **state) {
     (void)state;
     struct sample_kineto sample;
-    begin(&sample);
+    begin(&sample, "");
     add_pages(&sample, "Memcpy HtoD (Unified memory)", 1, 10, 9);
     const struct aorta_finding *copies = evaluate(&sample);
     assert_false(said_has(copies, AORTA_FACT_PAGE_FAULTS));
+    end();
+}
+
+/* A kernel of one block that waits for 1.8 ms of pages takes as long on the whole GPU, too. */
+static void more_blocks_need_the_same_pages(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    begin(&sample, "\"grid\": [1, 1, 1], \"block\": [128, 1, 1]");
+    add_pages(&sample, "Memcpy HtoD (Unified memory)", 1100, 100, 20);
+    evaluate(&sample);
+    said_near(said_finding(&verdict, AORTA_CAUSE_FEW_BLOCKS)->at_best_ms, KERNEL_US / 1e3 - PAGES * 0.02, 0.01);
     end();
 }
 
@@ -111,6 +122,7 @@ int main(void) {
         cmocka_unit_test(the_host_reads_page_by_page),
         cmocka_unit_test(a_kernel_waits_for_its_pages),
         cmocka_unit_test(a_kernel_does_not_wait_for_earlier_pages),
+        cmocka_unit_test(more_blocks_need_the_same_pages),
         cmocka_unit_test(fetching_pages_is_copying),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
