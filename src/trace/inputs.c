@@ -396,10 +396,13 @@ static aorta_status unpack_all(struct aorta_unpacking *unpacking, struct paths *
     return NULL;
 }
 
-/* Recorded by what marks no steps itself. Other recorders do, or their user did not want any. */
+/* Recorded by what marks no steps itself, and with its kernels. Other recorders do, or nobody wanted any. */
 static bool without_marks(const struct aorta_trace_list *list) {
-    for (size_t i = 0; i < list->count; i++)
-        if (list->items[i]->format != AORTA_TRACE_SPOOL && list->items[i]->format != AORTA_TRACE_NSYS) return false;
+    for (size_t i = 0; i < list->count; i++) {
+        const enum aorta_trace_format by = list->items[i]->format;
+        if (by == AORTA_TRACE_KINETO || by == AORTA_TRACE_XLA || by == AORTA_TRACE_XPLANE) return false;
+        if (by == AORTA_TRACE_METRICS || aorta_trace_is_too_thin(list->items[i])) return false;
+    }
     return true;
 }
 

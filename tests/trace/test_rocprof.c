@@ -1,6 +1,7 @@
 /* One recording in all formats of rocprofv3 (make_rocprof.py), and what broken and foreign files get. */
 #include "base/files.h"
 #include "base/interval.h"
+#include "base/text.h"
 #include "check.h"
 #include "folder.h"
 #include "samples/dump.h"
@@ -282,6 +283,23 @@ static void columns_in_any_order(void **state) {
     aorta_trace_list_free(&list);
 }
 
+/* 30 rounds of four kernels are steps, unless most kernels in between are missing. */
+static void a_loop_has_steps(void **state) {
+    (void)state;
+    for (int every = 1; every <= 10; every += 9) {
+        struct aorta_text text = {0};
+        struct aorta_trace_list list = {0};
+        aorta_text_puts(&text, "Kernel_Name,Dispatch_Id,Start_Timestamp,End_Timestamp\n");
+        for (int i = 0; i < 120; i++)
+            aorta_text_printf(&text, "\"%c\",%d,%d,%d\n", "abcd"[i % 4], 1 + i * every, i * 100, i * 100 + 80);
+        const char *path = put("loop.csv", text.data, text.length);
+        check_ok(aorta_trace_open_inputs(&path, 1, NULL, &list));
+        assert_int_equal(list.items[0]->step_count, every == 1 ? 29 : 0);
+        aorta_trace_list_free(&list);
+        aorta_text_free(&text);
+    }
+}
+
 /* Given any file of a set, all of it is read, once. */
 static void a_set_is_read_once(void **state) {
     (void)state;
@@ -510,6 +528,7 @@ int main(void) {
         cmocka_unit_test(order_does_not_matter),
         cmocka_unit_test(cut_json),
         cmocka_unit_test(columns_in_any_order),
+        cmocka_unit_test(a_loop_has_steps),
         cmocka_unit_test(a_set_is_read_once),
         cmocka_unit_test(packed_set),
         cmocka_unit_test(broken_csv),
