@@ -303,7 +303,7 @@ static void put_steps(const struct page *page) {
         [AORTA_STEPS_BY_RANGE] = "each begins with a range that --step-range matches",
         [AORTA_STEPS_BY_OPTIMIZER] = "each ends with a range Optimizer.step, as no ProfilerStep is marked",
         [AORTA_STEPS_APART] = "iterations measured one by one, without the time between them",
-        [AORTA_STEPS_BY_REPETITION] = "found by repeating kernels, as none are marked; a step may be a layer or "
+        [AORTA_STEPS_BY_REPETITION] = "found by repeating kernels, as none are marked; each may be a layer or "
                                       "several iterations",
         [AORTA_STEPS_BY_ENGINE] = "each begins with a range of the engine, as no ProfilerStep is marked",
     };
