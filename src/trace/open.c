@@ -313,6 +313,7 @@ static const struct foreign {
     {{"\"CPU functions\"", "\"ph\""}, "a trace of the old torch.autograd.profiler, which names no kernels", NULL},
     {{"\"CPU HIP API\"", ""}, "a recording of rocprof", "record the program with rocprofv3 --sys-trace"},
     {{"KernelName", "BeginNs"}, "a recording of rocprof", "record the program with rocprofv3 --sys-trace"},
+    {{"Dispatch_ID,", "Kernel_Name,"}, "a table of rocprof-compute", "record the program with rocprofv3 --sys-trace"},
     {{"\"pg_config\"", "\"entries\""}, "a dump of PyTorch's flight recorder, which has only collectives", NULL},
     {{"\"coll_perf\"", "\"header\""}, "a file of NCCL's inspector, which has only bandwidths", NULL},
     {{"\"GROUP_API\"", "\"ph\""}, "a trace of NCCL's profiler plugin, which has only collectives", NULL},

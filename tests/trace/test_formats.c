@@ -182,6 +182,8 @@ static void what_is_not_read_is_named(void **state) {
          "is a trace of Ascend's profiler, and is not read; AORTA reads recordings of"},
         {"results.json", FOREIGN(OLD_ROCPROF), "is a recording of rocprof, and is not read; record the program with"},
         {"results.csv", FOREIGN(OLD_TABLE), "is a recording of rocprof, and is not read; record the program with"},
+        {"pmc_dispatch_info.csv", FOREIGN("Dispatch_ID,Kernel_Name,GPU_ID\n0,gemm,0\n"),
+         "is a table of rocprof-compute, and is not read; record the program with rocprofv3"},
         {"timeline.json", FOREIGN(TENSORFLOW_1),
          "is a timeline of TensorFlow 1, which has operations but no kernels, and is not read; record the program with "
          "nsys, or TensorFlow 2"},
