@@ -15,6 +15,7 @@ struct missing {
     int64_t error;  /* of the first */
     char name[64];  /* of its call */
     bool cause;     /* the program's side says so, where the cause is; else it is the result */
+    bool wsl;       /* recorded in Windows' subsystem for Linux */
 };
 
 static void count_call(void *context, sqlite3_stmt *row) {
@@ -49,8 +50,15 @@ static void take_diagnostic(void *context, sqlite3_stmt *row) {
     missing->cause = cause;
 }
 
+static void take_system(void *context, sqlite3_stmt *row) {
+    const char *value = aorta_sqlite_text(row, 0);
+    ((struct missing *)context)->wsl |= value && strstr(value, "microsoft-standard-WSL");
+}
+
 static aorta_status look(struct aorta_sqlite *file, struct missing *missing) {
     static const char *const call[] = {"nameId", "returnValue"}, *const diagnostic[] = {"severity", "source", "text"};
+    static const char *const system = "value";
+    AORTA_TRY(aorta_sqlite_each(file, "TARGET_INFO_SYSTEM_ENV", "", &system, 1, take_system, missing));
     AORTA_TRY(aorta_sqlite_read_texts(file, "StringIds", "", "value", &missing->texts));
     AORTA_TRY(aorta_sqlite_each(file, "CUPTI_ACTIVITY_KIND_RUNTIME", "", call, 2, count_call, missing));
     return aorta_sqlite_each(file, "DIAGNOSTIC_EVENT", "", diagnostic, 3, take_diagnostic, missing);
@@ -68,7 +76,9 @@ static aorta_status describe(const struct aorta_sqlite *file, const struct missi
     if (*missing->said) snprintf(said, sizeof said, "; Nsight Systems says \"%s\"", missing->said);
     return AORTA_ERROR(AORTA_FORMAT, "%s: an export of Nsight Systems without %s%s%s: %s%s", file->path, has, failed,
                        said, missing->failed ? "correct these calls, then " : "",
-                       missing->calls || strstr(said, "not supported")
+                       missing->calls && missing->wsl
+                           ? "record on Linux itself: Nsight Systems often records no kernels under WSL2"
+                       : missing->calls || strstr(said, "not supported")
                            ? "record until the program ends, with a version of nsys that knows the driver, "
                              "or with `aorta trace run`"
                            : "record with `nsys profile --trace=cuda,nvtx`");

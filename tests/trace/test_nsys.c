@@ -268,6 +268,9 @@ static void what_cannot_be_read_says_what_to_record(void **state) {
          "driver"},
         {CALLS DIAGNOSTICS "(2, 1, 'CUDA device 0: Unified Memory cannot be traced on devices without peers.');",
          "though calls of CUDA are recorded (1): record until"},
+        {CALLS "CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT, value TEXT); INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES "
+               "('HasCudaEvents', 1), ('SoftwareReleaseVersion', '6.6.36.3-microsoft-standard-WSL2');",
+         "though calls of CUDA are recorded (1): record on Linux itself: "},
         {"CREATE TABLE StringIds (id INTEGER); CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, deviceId "
          "INTEGER);"
          "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 9999999999);",
