@@ -206,7 +206,7 @@ static const struct aorta_advice_row rows[] = {
      .text = "pad to a few fixed sizes, for which cuDNN, Triton and torch.compile plan only once",
      .also = "or find what the host does: sleep, file or socket, garbage collection (gc.freeze), lock"},
     {AORTA_CAUSE_HOST_PAUSE, XLA,
-     .text = "see whether jit compiles again (JAX_LOG_COMPILES=1), or tf.function: pad to a few fixed sizes",
+     .text = "see whether jit compiles again (JAX_LOG_COMPILES=1), or tf.function: pad to fixed sizes",
      .also = "or find what the host does: sleep, file or socket, garbage collection (gc.freeze), lock"},
     {AORTA_CAUSE_HOST_PAUSE, TORCH | COMPILED | SERVING | CUPY | TRITON,
      .text = "find what the host does: sleep, file, lock, garbage collection (gc.freeze), or who shares its cores"},

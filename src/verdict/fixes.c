@@ -358,11 +358,11 @@ static bool has_small_blocks(const struct aorta_trace_work *work) {
     return work->threads && work->threads < WARP;
 }
 
-/* The part of the device that a kernel uses at most. A block of less than a warp takes a whole one, and there is place
- * for blocks of two: 16 of 32 warps on a multiprocessor, 32 of 64. */
+/* The part of the device that a kernel uses at most. A multiprocessor with one block runs four warps at once. A block
+ * of less than a warp takes a whole one, and there is place for blocks of two: 16 of 32 warps, 32 of 64. */
 static double part_used(const struct aorta_trace_work *work, int32_t multiprocessors) {
-    const double part = work->blocks < multiprocessors ? (double)work->blocks / multiprocessors : 1;
-    return has_small_blocks(work) ? part * work->threads / (2 * WARP) : part;
+    if (work->blocks >= multiprocessors) return has_small_blocks(work) ? work->threads / (2.0 * WARP) : 1;
+    return (work->threads ? fmin(work->threads / (4.0 * WARP), 1) : 1) * work->blocks / multiprocessors;
 }
 
 /* A long kernel with fewer blocks than a quarter of the multiprocessors, or small ones. Short ones have little work. */

@@ -1158,7 +1158,7 @@ static const struct narrow {
     {1, 128, 1, 1.0 / 132}, {1, 128, 2, 2.0 / 132}, /* two of them run beside each other for these 9 ms */
     {100, 128, 1, 1},                               /* most multiprocessors work */
     {4000, 16, 1, 0.25},                            /* half of the lanes of a warp, and half of the warps */
-    {4000, 64, 1, 1},       {66, 16, 1, 0.125},
+    {4000, 64, 1, 1},       {66, 16, 1, 0.0625},    {1, 32, 1, 1.0 / 132 / 4}, /* one of four warps */
 };
 
 static void launch_narrow(struct sample_kineto *sample, double *at_us, const void *of) {
