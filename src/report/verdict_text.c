@@ -53,7 +53,8 @@ static const char *verb_of(const struct aorta_finding *finding) {
         const char *verb;
     } verbs[] = {{AORTA_FACT_COPIES_ONCE, "faster"},         {AORTA_FACT_OVERLAP_LIMIT, "avoided"},
                  {AORTA_FACT_SMALL_COPIES, "joined"},        {AORTA_FACT_GAIN_OF_ONE, "joined"},
-                 {AORTA_FACT_REDUCED_AGAIN, "reduced once"}, {AORTA_FACT_GATHERED_AGAIN, "gathered once"}};
+                 {AORTA_FACT_REDUCED_AGAIN, "reduced once"}, {AORTA_FACT_GATHERED_AGAIN, "gathered once"},
+                 {AORTA_FACT_PAGE_READS, "avoided"},         {AORTA_FACT_PAGE_FAULTS, "prefetched"}};
     const char *verb = aorta_cause_row(finding->cause)->verb;
     if (finding->joint_ms > 0) return both;
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)

@@ -514,6 +514,17 @@ static void make_found(const struct sequence *sequence, const struct anchor *reg
                          found);
 }
 
+/* Steps of one of many streams that are a small part of the recording, and not its end, say little about it. */
+static bool are_little(const struct aorta_trace *trace, const struct aorta_found_steps *found) {
+    if (!found->count) return false;
+    const int64_t end_ns = trace->work[trace->work_count - 1].end_ns;
+    int64_t covered_ns = 0;
+    for (size_t i = 0; i < found->count; i++)
+        covered_ns += found->steps[i].device_end_ns - found->steps[i].device_start_ns;
+    return end_ns - found->steps[found->count - 1].device_end_ns > covered_ns &&
+           (double)covered_ns < LEAST_SHARE * (double)(end_ns - trace->work[0].start_ns);
+}
+
 /* The steps of one trace; none when nothing repeats. */
 void aorta_trace_find_repeated_steps(const struct aorta_trace *trace, struct aorta_arena *memory,
                                      struct aorta_found_steps *found) {
@@ -525,4 +536,5 @@ void aorta_trace_find_repeated_steps(const struct aorta_trace *trace, struct aor
     for (uint32_t name = 0; name < sequence.name_count; name++) anchors[name] = measure(&sequence, name, gaps);
     const bool any = choose(&sequence, anchors, &chosen);
     make_found(&sequence, any ? &chosen : NULL, memory, found);
+    if (!memory->failed && are_little(trace, found)) found->count = 0;
 }

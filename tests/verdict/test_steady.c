@@ -259,6 +259,24 @@ static void steps_begin_with_what_clears_their_output(void **state) {
     end(&run);
 }
 
+/* 30 streams take turns, 20 rounds of four kernels each: rounds of the first one are no steps of the program.
+ *
+ *     stream 8   |abcd|abcd|…|                                       stream 9   …|abcd|abcd|…|         */
+static void rounds_of_one_stream_are_no_steps(void **state) {
+    (void)state;
+    static const char *const names[] = {"a", "b", "c", "d"};
+    struct run run = {0};
+    struct sample_kineto sample;
+    double at_us = 1000;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < 30 * 20 * 4; i++, at_us += 50)
+        sample_kineto_kernel(&sample, names[i % 4], 8 + i / 80, at_us, at_us + 5, 40, "");
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    assert_false(run.analysis.stepped);
+    end(&run);
+}
+
 /* 300 pairs of a fill and a product while the best of its variants is looked for; then the program: a product and a
  * softmax, 100 times. */
 static void autotuning_is_no_step(void **state) {
@@ -1300,6 +1318,7 @@ int main(void) {
         cmocka_unit_test(threads_that_copy_batches_are_no_collectives),
         cmocka_unit_test(steps_that_differ_are_said),
         cmocka_unit_test(steps_begin_with_what_clears_their_output),
+        cmocka_unit_test(rounds_of_one_stream_are_no_steps),
         cmocka_unit_test(autotuning_is_no_step),
         cmocka_unit_test(equal_kernels_in_a_step_are_no_steps),
         cmocka_unit_test(almost_nothing_is_not_analyzed),
