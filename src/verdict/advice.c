@@ -542,9 +542,11 @@ static const struct aorta_advice_row rows[] = {
      .text = "images and convolutions in NHWC (dimension_numbers of jax.lax.conv_general_dilated; flax's default)"},
     {AORTA_CAUSE_LAYOUT, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_AMD},
      .text = "model.to(memory_format=torch.channels_last), the input, too; PYTORCH_MIOPEN_SUGGEST_NHWC=1"},
-    {AORTA_CAUSE_LAYOUT, TORCH | COMPILED | SERVING | TRITON,
+    {AORTA_CAUSE_LAYOUT, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_CUDNN},
      .text = "model.to(memory_format=torch.channels_last), and the input, too",
      .also = "or torch.backends.cudnn.benchmark = True: cuDNN tries its algorithms once for each size"},
+    {AORTA_CAUSE_LAYOUT, TORCH | COMPILED | SERVING | TRITON,
+     .text = "model.to(memory_format=torch.channels_last), and the input, too"},
     {AORTA_CAUSE_LAYOUT, ANY, .text = "NHWC tensors for convolutions"},
     {AORTA_CAUSE_ATTENTION, OURS | SPARSE,
      .text = "model.num_heads for heads of 64 elements (16-bit kernels compute such a head in one block, up to 192 "

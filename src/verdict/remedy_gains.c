@@ -307,6 +307,8 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
         aorta_facts_flag(&finding->facts, AORTA_FACT_EMBEDS);
     if (remedy == AORTA_REMEDY_WEIGHTS && rank->widens) aorta_facts_flag(&finding->facts, AORTA_FACT_WIDENS);
     if (remedy == AORTA_REMEDY_CACHE && rank->reorders) aorta_facts_flag(&finding->facts, AORTA_FACT_REORDERS);
+    if (remedy == AORTA_REMEDY_LAYOUT && aorta_trace_has_text(measured->analysis->ranks[0].trace, "cudnn"))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_CUDNN);
     if (measured->ranks[0].all_fp64) aorta_facts_flag(&finding->facts, AORTA_FACT_ALL_FP64);
     if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
 }

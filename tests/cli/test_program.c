@@ -44,7 +44,7 @@ static const struct {
     {"help 'exposed copies'", 0, "exposed copies (copy)\n"},
     {"help 'straggler rank 3'", 0, "straggler (straggler)\n"},
     {"help copy | grep -c pin_memory=true", 0, "1\n"},               /* each fix once */
-    {"help host_launch | grep -c '^                - '", 0, "13\n"}, /* one line begins at each label */
+    {"help host_launch | grep -c '^                - '", 0, "14\n"}, /* one line begins at each label */
     {"help host_launch", 0, "- if the program infers (no backward pass or optimizer) and most attention has one\n"},
     {"help few_blocks", 0, "  C, MPI        - if streams take turns"},
     {"help few_blocks", 0, "- if blocks have fewer threads than a warp: launch blocks of 128"},

@@ -127,7 +127,7 @@ static void test_facts_choose_advice(void **state) {
          "on a stream of their own"},
         {AORTA_CAUSE_COPY, AORTA_PROGRAM_NATIVE, {AORTA_FACT_PARAMETERS}, "as arguments of kernels"},
         {AORTA_CAUSE_HOST_PAUSE, AORTA_PROGRAM_NATIVE, {0}, "find what the host does: sleep"},
-        {AORTA_CAUSE_LAYOUT, AORTA_PROGRAM_TORCH, {0}, "torch.backends.cudnn.benchmark = True"}};
+        {AORTA_CAUSE_LAYOUT, AORTA_PROGRAM_TORCH, {AORTA_FACT_CUDNN}, "torch.backends.cudnn.benchmark = True"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         said_expect(advice_of(rows[i].cause, rows[i].program, -1, rows[i].facts), rows[i].words);
 }
