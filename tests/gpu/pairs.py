@@ -285,9 +285,22 @@ FOURTEENTH = [
     pair("polls", 1, "polls.cu", "", "once", "host_pause host_sync"),
     pair("symbols", 1, "symbols.cu", "", "arguments", "copy host_launch"),
 ]
+FIFTEENTH = [
+    pair("compile_sizes", 1, "compile_sizes.py", "", "variables", f"{LAUNCHES} host_pause", advice="dynamic|sizes|recompil", how=BOTH),
+    pair("losses_on_host", 1, "losses_on_host.py", "", "device", "copy host_pause host_sync"),
+    pair("gradient_norms", 1, "gradient_norms.py", "", "together", "host_sync", how=BOTH),
+    pair("penalties", 1, "penalties.py", "", "decay", LAUNCHES, how=BOTH),
+    pair("jax_values", 1, "jax_values.py", "", "together", f"host_sync {LAUNCHES}"),
+    pair("cupy_rows", 1, "cupy_rows.py", "", "once", LAUNCHES),
+    pair("spectrograms", 1, "spectrograms.py", "", "device", "data_wait host_pause copy"),
+    pair("one_text", 1, "one_text.py", "", "batch", LAUNCHES, how=BOTH),
+    pair("pageable", 1, "pageable.cu", "", "pinned", "copy"),
+    pair("swaps", 1, "swaps.cu", "", "names", "copy casts"),
+]
 SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH, "seventh": SEVENTH,
         "eighth": EIGHTH, "ninth": NINTH, "tenth": TENTH, "eleventh": ELEVENTH, "twelfth": TWELFTH,
-        "thirteenth": THIRTEENTH, "fourteenth": FOURTEENTH}
+        "thirteenth": THIRTEENTH, "fourteenth": FOURTEENTH,
+        "fifteenth": FIFTEENTH}
 PAIRS = {one.name: one for group in SETS.values() for one in group}
 
 
