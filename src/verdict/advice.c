@@ -72,7 +72,7 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_LAUNCH, XLA, .when = {AORTA_FACT_STEP_VALUES},
      .text =
          "read values a step later, or every tenth: float(loss), np.asarray and block_until_ready wait for the device",
-     .also = "or several steps in one lax.scan, a larger batch"},
+     .also = "or all values as one array of the jitted step (jnp.stack), several steps in one lax.scan"},
     {AORTA_CAUSE_HOST_LAUNCH, XLA, .text = "one jax.jit around the whole step (donate_argnums); or tf.function",
      .also = "or several steps in one lax.scan, equal calls in one jax.vmap, a larger batch"},
     {AORTA_CAUSE_HOST_LAUNCH, CUPY,
@@ -571,7 +571,8 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_FUSION, TRITON,
      .text = "one @triton.jit function for the operations between two products, or the product's epilogue"},
     {AORTA_CAUSE_FUSION, COMPILED,
-     .text = "compile these parts, too: torch.compile left them out (TORCH_LOGS=graph_breaks; fullgraph=True)"},
+     .text = "compile these parts, too: torch.compile left them out (TORCH_LOGS=graph_breaks,recompiles)",
+     .also = "or dynamic=True: after eight sizes torch.compile gives up"},
     {AORTA_CAUSE_FUSION, NATIVE, .text = "one kernel for several pointwise operations, or the product's epilogue"},
     {AORTA_CAUSE_FUSION, TORCH, .when = {AORTA_FACT_BATCH_NORMS, AORTA_FACT_NO_GRADIENTS},
      .text = "torch.compile(model); torch.nn.utils.fuse_conv_bn_eval folds batch norms into convolutions"},
