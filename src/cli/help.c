@@ -31,7 +31,6 @@ static const struct aorta_option options[] = {
     {"schema", AORTA_OPTION_STRING, AT(schema), "null", .nullable = true, .argument = "NAME",
      .help = "with formats: the JSON Schema of an output; docs/schema has all"},
 };
-#undef AT
 
 static const struct aorta_cli_syntax help_syntax = {
     .usage = "aorta help [COMMAND … [--man | --words] | CAUSE | verdict | config [SECTION] [--markdown] | "

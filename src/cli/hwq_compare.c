@@ -13,7 +13,6 @@ struct compare_arguments {
 };
 
 #define AT(field) offsetof(struct compare_arguments, field)
-static const struct aorta_range_limits threshold_limits = {.min = 0, .max = 10};
 static const struct aorta_option rows[] = {
     {"baseline", AORTA_OPTION_STRING, AT(baseline), "null", .nullable = true, .letter = 'b', .argument = "FILE",
      .required = true, .path = AORTA_PATH_READ,
@@ -21,10 +20,10 @@ static const struct aorta_option rows[] = {
              "directory of such files"},
     {"test", AORTA_OPTION_STRING, AT(test), "null", .nullable = true, .letter = 't', .argument = "FILE",
      .required = true, .path = AORTA_PATH_READ, .help = "the results to compare with the reference"},
-    {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "0.05", .limits = &threshold_limits,
+    {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "0.05", .limits = AORTA_LIMITS(0, 10),
      .help = "smallest change of the median iteration time that matters, as a fraction"},
     {"between-runs", AORTA_OPTION_DOUBLE, AT(between_runs), "null", .nullable = true, .when_null = -1,
-     .limits = &threshold_limits, .argument = "X",
+     .limits = AORTA_LIMITS(0, 10), .argument = "X",
      .help = "relative standard deviation between equal runs, if none was repeated; default: by device "
              "and variation of the iterations"},
     AORTA_CLI_QUIET_OPTION(AT(quiet)),
@@ -33,7 +32,6 @@ static const struct aorta_option rows[] = {
      .help = "write a page for a browser to this file"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print one JSON object instead of the table"},
 };
-#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta hwq compare --baseline FILE --test FILE [--threshold X] [-q] [--html OUT] [--csv DIR]",

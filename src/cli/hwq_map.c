@@ -2,7 +2,6 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/hwq.h"
 #include "device/gpu.h"
 #include "hwq/map.h"
 #include "report/page.h"
@@ -18,9 +17,6 @@ struct map_arguments {
 };
 
 #define AT(field) offsetof(struct map_arguments, field)
-static const struct aorta_range_limits stream_limits = {.min = 0, .max = 128};
-static const struct aorta_range_limits repeat_limits = {.min = 1, .max = 100};
-static const struct aorta_range_limits copy_limits = {.min = 0, .max = 4096};
 static const struct aorta_choice levels[] = {{"normal", AORTA_PRIORITY_NORMAL},
                                              {"low", AORTA_PRIORITY_LOW},
                                              {"high", AORTA_PRIORITY_HIGH},
@@ -29,19 +25,19 @@ static const struct aorta_choice levels[] = {{"normal", AORTA_PRIORITY_NORMAL},
 static const struct aorta_option rows[] = {
     {"device", AORTA_OPTION_STRING, AT(device), "auto", .letter = 'd', .argument = "DEVICE",
      .help = AORTA_CLI_DEVICE_HELP},
-    {"streams", AORTA_OPTION_INT, AT(streams), "16", .limits = &stream_limits, .letter = 's',
+    {"streams", AORTA_OPTION_INT, AT(streams), "16", .limits = AORTA_LIMITS(0, 128), .letter = 's',
      .help = "number of compute streams"},
-    {"copy-streams", AORTA_OPTION_INT, AT(copy_streams), "2", .limits = &stream_limits,
+    {"copy-streams", AORTA_OPTION_INT, AT(copy_streams), "2", .limits = AORTA_LIMITS(0, 128),
      .help = "number of streams that copy"},
-    {"comm-streams", AORTA_OPTION_INT, AT(comm_streams), "1", .limits = &stream_limits,
+    {"comm-streams", AORTA_OPTION_INT, AT(comm_streams), "1", .limits = AORTA_LIMITS(0, 128),
      .help = "number of streams for collectives of this process"},
     {"priority", AORTA_OPTION_CHOICE, AT(priority), "normal", .choices = levels, .argument = "LEVEL",
      .help = "priority of the compute streams; all: --streams streams of each priority"},
-    {"repeats", AORTA_OPTION_INT, AT(repeats), "3", .limits = &repeat_limits,
+    {"repeats", AORTA_OPTION_INT, AT(repeats), "3", .limits = AORTA_LIMITS(1, 100),
      .help = "number of equal results in a row that decide a pair"},
     {"all-pairs", AORTA_OPTION_BOOL, AT(all_pairs), "false",
      .help = "probe every pair alone, not only pairs with the first stream of a group"},
-    {"copy-mb", AORTA_OPTION_INT, AT(copy_mb), "32", .limits = &copy_limits,
+    {"copy-mb", AORTA_OPTION_INT, AT(copy_mb), "32", .limits = AORTA_LIMITS(0, 4096),
      .help = "MiB of each copy on two streams; 0: no copies"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print one JSON object instead of text"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
@@ -51,7 +47,6 @@ static const struct aorta_option rows[] = {
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page for a browser to this file"},
 };
-#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta hwq map [--streams N] [--priority LEVEL] [--device DEVICE] [--output FILE] [--html "

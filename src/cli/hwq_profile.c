@@ -104,7 +104,6 @@ static const struct aorta_row recorded_rows[] = {
     {"device", AORTA_ROW_INT, AT(device), .help = "its number in the recording"},
     {"kernels_left_out", AORTA_ROW_INT, AT(left_out), .help = "of the harness itself"},
     {0}};
-#undef AT
 
 static void find(struct recorded *recorded, const char *name) {
     HWQ_FIND(&recorded->found, AORTA_HWQ_PROFILE_DEVICE,

@@ -10,23 +10,18 @@
 #include <string.h>
 
 #define AT(field) offsetof(struct hwq_values, field)
-static const struct aorta_range_limits stream_limits = {.min = 1, .max = 1000000};
-static const struct aorta_range_limits iteration_limits = {.min = 1, .max = 1000000};
-static const struct aorta_range_limits warmup_limits = {.min = 0, .max = 1000000};
-static const struct aorta_range_limits seed_limits = {.min = 0, .max = 1e15};
-static const struct aorta_range_limits timeout_limits = {.min = 1, .max = 86400};
 static const struct aorta_choice sync_modes[] = {
     {"per_iteration", AORTA_HWQ_PER_ITERATION}, {"end_only", AORTA_HWQ_END_ONLY}, {"none", AORTA_HWQ_NONE}, {0}};
 static const char *const traces[] = {"*.pt.trace.json", NULL};
 static const char *const results[] = {"*_sweep.json", "*_streams*.json", "run_priority.json", NULL};
 static const struct aorta_option common[] = {
-    {"streams", AORTA_OPTION_INT_LIST, AT(streams), "null", .nullable = true, .limits = &stream_limits, .letter = 's',
-     .argument = "N[,N…]",
+    {"streams", AORTA_OPTION_INT_LIST, AT(streams), "null", .nullable = true, .limits = AORTA_LIMITS(1, 1000000),
+     .letter = 's', .argument = "N[,N…]",
      .help = "number of streams; default: the workload's recommendation. A list for sweep (default: powers of two "
              "within the workload's range) and run-priority (default: 1,2,4,8,16)"},
-    {"iterations", AORTA_OPTION_INT, AT(iterations), "100", .limits = &iteration_limits, .letter = 'i',
+    {"iterations", AORTA_OPTION_INT, AT(iterations), "100", .limits = AORTA_LIMITS(1, 1000000), .letter = 'i',
      .help = "measured iterations"},
-    {"warmup", AORTA_OPTION_INT, AT(warmup), "10", .limits = &warmup_limits, .letter = 'w',
+    {"warmup", AORTA_OPTION_INT, AT(warmup), "10", .limits = AORTA_LIMITS(0, 1000000), .letter = 'w',
      .help = "iterations before the measured ones"},
     {"sync-mode", AORTA_OPTION_CHOICE, AT(sync), "per_iteration", .choices = sync_modes,
      .argument = "per_iteration|end_only|none",
@@ -39,7 +34,7 @@ static const struct aorta_option common[] = {
      .help = "compare the results with a plain computation in double precision; exit code 1 when they differ"},
     {"full-size", AORTA_OPTION_BOOL, AT(full_size), "false",
      .help = "use the published sizes on the CPU device, too (minutes instead of seconds)"},
-    {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits, .help = "random seed of the inputs"},
+    {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = AORTA_LIMITS(0, 1e15), .help = "random seed of the inputs"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .path = AORTA_PATH_FILE, .help = "file for the result as JSON"},
     AORTA_CLI_CSV_OPTION(AT(csv)),
@@ -57,7 +52,7 @@ static const struct aorta_option common[] = {
      .help = AORTA_CLI_DEVICE_HELP},
     {"backend", AORTA_OPTION_STRING, AT(backend), "auto",
      .help = "backend of collectives: auto, local, mpi, gloo or nccl"},
-    {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "180", .limits = &timeout_limits,
+    {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "180", .limits = AORTA_LIMITS(1, 86400),
      .help = "longest time that a collective waits for other ranks"},
     AORTA_CLI_QUIET_OPTION(AT(quiet)),
 };
@@ -69,7 +64,6 @@ static const struct aorta_option many_rows[] = {
     {"set", AORTA_OPTION_STRING_LIST, AT(set), "null", .nullable = true, .argument = "WORKLOAD.OPTION=VALUE",
      .several = true, .help = "options of single workloads: hetero_kernels.size=1024 tiny_kernel_stress.chains=10"},
 };
-#undef AT
 enum { COMMON = sizeof common / sizeof *common };
 
 /* The workload's own options: dashes on the command line, underscores in the key. */

@@ -97,7 +97,6 @@ static const struct aorta_row tool_rows[] = {{"name", AORTA_ROW_TEXT, AT(name), 
                                              {"path", AORTA_ROW_TEXT, AT(path), .help = "null: not found"},
                                              {"purpose", AORTA_ROW_TEXT, AT(purpose), .help = "what it is for"},
                                              {0}};
-#undef AT
 
 enum { LIBRARY_COUNT = 4 };
 

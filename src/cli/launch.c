@@ -15,23 +15,19 @@ struct launch_values {
     int mpi;
 };
 
-static const struct aorta_range_limits at_least_one = {.min = 1, .max = 65536};
-static const struct aorta_range_limits not_negative = {.min = 0, .max = INFINITY};
-
 static const struct aorta_choice mpi_choices[] = {
     {"auto", AORTA_LAUNCH_MPI_AUTO}, {"always", AORTA_LAUNCH_MPI_ALWAYS}, {"never", AORTA_LAUNCH_MPI_NEVER}, {NULL, 0}};
 
 #define AT(field) offsetof(struct launch_values, field)
 static const struct aorta_option options[] = {
-    {"ranks", AORTA_OPTION_INT, AT(ranks), "1", .limits = &at_least_one, .letter = 'n', .required = true,
+    {"ranks", AORTA_OPTION_INT, AT(ranks), "1", .limits = AORTA_LIMITS(1, 65536), .letter = 'n', .required = true,
      .help = "how many ranks to start on this host"},
-    {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "0", .limits = &not_negative, .argument = "SECONDS",
+    {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "0", .limits = AORTA_LIMITS(0, INFINITY), .argument = "SECONDS",
      .help = "end the job after this time; 0: never"},
     {"mpi", AORTA_OPTION_CHOICE, AT(mpi), "auto", .choices = mpi_choices, .argument = "auto|always|never",
      .help = "whether mpirun starts the ranks; collectives on host memory need it; auto: if there are "
              "several ranks and mpirun is installed"},
 };
-#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta launch -n N [--timeout-s SECONDS] [--mpi auto|always|never] -- COMMAND [ARGUMENT …]",

@@ -87,7 +87,6 @@ static const struct aorta_option common[] = {
     {"color", AORTA_OPTION_STRING, AT(color), "auto", .choices = colors, .argument = "auto|always|never",
      .help = "colors; auto: on a terminal, unless NO_COLOR is set"},
     {"full-names", AORTA_OPTION_BOOL, AT(full_names), "false", .help = "print whole names of kernels and operations"}};
-#undef AT
 enum { COMMON = sizeof common / sizeof *common };
 
 static aorta_status store_common(struct reader *reader, const struct aorta_option *option, const char *text) {

@@ -13,8 +13,6 @@ struct report_arguments {
 };
 
 #define AT(field) offsetof(struct report_arguments, field)
-static const struct aorta_range_limits not_negative = {.min = 0, .max = 1e9};
-static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1e9};
 static const char *const files[] = {"summary.json", "*.png", NULL};
 static const struct aorta_option rows[] = {
     {"log-dir", AORTA_OPTION_STRING_LIST, AT(directories), "null", .nullable = true, .argument = "DIR",
@@ -33,11 +31,11 @@ static const struct aorta_option rows[] = {
      .help = "label of the reference; default: of two labels the first"},
     {"candidate", AORTA_OPTION_STRING, AT(options.candidate), "null", .nullable = true, .argument = "NAME",
      .help = "label to compare"},
-    {"warmup", AORTA_OPTION_INT, AT(options.warmup), "null", .nullable = true, .when_null = -1, .limits = &not_negative,
-     .argument = "N",
+    {"warmup", AORTA_OPTION_INT, AT(options.warmup), "null", .nullable = true, .when_null = -1,
+     .limits = AORTA_LIMITS(0, 1e9), .argument = "N",
      .help = "iterations at the start of each rank that do not count; default: 3 (1 of fewer than 10, 0 "
              "of fewer than 4)"},
-    {"read-every", AORTA_OPTION_INT, AT(options.read_every), "null", .nullable = true, .limits = &at_least_one,
+    {"read-every", AORTA_OPTION_INT, AT(options.read_every), "null", .nullable = true, .limits = AORTA_LIMITS(1, 1e9),
      .argument = "N",
      .help = "read the ranges of every Nth recorded iteration; default: as many as fit 1 GiB of memory"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print summary.json instead of the verdict"},
@@ -45,7 +43,6 @@ static const struct aorta_option rows[] = {
     AORTA_CLI_ALL_OPTION(AT(all)),
     {"no-pictures", AORTA_OPTION_BOOL, AT(no_pictures), "false", .help = "draw no pictures"},
 };
-#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .styled = true,

@@ -14,11 +14,6 @@ struct sdma_arguments {
 };
 
 #define AT(field) offsetof(struct sdma_arguments, field)
-static const struct aorta_range_limits size_limits = {.min = 16, .max = 65536};
-static const struct aorta_range_limits copy_limits = {.min = 1, .max = 65536};
-static const struct aorta_range_limits count_limits = {.min = 1, .max = 100000};
-static const struct aorta_range_limits warmup_limits = {.min = 0, .max = 1000};
-static const struct aorta_range_limits peer_limits = {.min = 0, .max = 1023};
 static const struct aorta_choice directions[] = {
     {"d2h", AORTA_SDMA_D2H}, {"h2d", AORTA_SDMA_H2D}, {"d2d", AORTA_SDMA_D2D}, {"p2p", AORTA_SDMA_P2P}, {0}};
 static const struct aorta_choice types[] = {{"fp32", AORTA_F32},
@@ -31,16 +26,17 @@ static const struct aorta_choice types[] = {{"fp32", AORTA_F32},
 static const struct aorta_option rows[] = {
     {"device", AORTA_OPTION_STRING, AT(device), "auto", .letter = 'd', .argument = "DEVICE",
      .help = AORTA_CLI_DEVICE_HELP},
-    {"matrix-size", AORTA_OPTION_INT, AT(matrix_size), "4096", .limits = &size_limits,
+    {"matrix-size", AORTA_OPTION_INT, AT(matrix_size), "4096", .limits = AORTA_LIMITS(16, 65536),
      .help = "rows and columns of the matrices"},
-    {"copy-mb", AORTA_OPTION_INT, AT(copy_mb), "64", .limits = &copy_limits, .help = "MiB of a copy"},
-    {"iterations", AORTA_OPTION_INT, AT(iterations), "20", .limits = &count_limits,
+    {"copy-mb", AORTA_OPTION_INT, AT(copy_mb), "64", .limits = AORTA_LIMITS(1, 65536), .help = "MiB of a copy"},
+    {"iterations", AORTA_OPTION_INT, AT(iterations), "20", .limits = AORTA_LIMITS(1, 100000),
      .help = "measured runs of each kind"},
-    {"warmup", AORTA_OPTION_INT, AT(warmup), "3", .limits = &warmup_limits, .help = "runs before the measured ones"},
-    {"cold-iters", AORTA_OPTION_INT, AT(warmup), "3", .limits = &warmup_limits, .help = "the same as --warmup"},
+    {"warmup", AORTA_OPTION_INT, AT(warmup), "3", .limits = AORTA_LIMITS(0, 1000),
+     .help = "runs before the measured ones"},
+    {"cold-iters", AORTA_OPTION_INT, AT(warmup), "3", .limits = AORTA_LIMITS(0, 1000), .help = "the same as --warmup"},
     {"direction", AORTA_OPTION_CHOICE, AT(direction), "d2h", .choices = directions, .argument = "DIRECTION",
      .help = "direction of the copy; host memory is pinned, p2p copies to another device"},
-    {"peer", AORTA_OPTION_INT, AT(peer), "null", .nullable = true, .when_null = -1, .limits = &peer_limits,
+    {"peer", AORTA_OPTION_INT, AT(peer), "null", .nullable = true, .when_null = -1, .limits = AORTA_LIMITS(0, 1023),
      .help = "p2p: number of the other device; default: the next one"},
     {"dtype", AORTA_OPTION_CHOICE, AT(dtype), "fp32", .choices = types, .argument = "TYPE",
      .help = "element type of the matrices"},
@@ -51,7 +47,6 @@ static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false",
      .help = "print one JSON object, with every sample, instead of text"},
 };
-#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta sdma [--direction d2h|h2d|d2d|p2p] [--matrix-size N] [--copy-mb N] [--iterations N] [--html OUT] "

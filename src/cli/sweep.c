@@ -25,11 +25,8 @@ struct sweep_values {
 };
 
 #define AT(field) offsetof(struct sweep_values, field)
-static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1e6};
 static const struct aorta_range_limits points = {.min = 1, .max = 10000};
 static const struct aorta_range_limits repeats = {.min = 1, .max = 1000};
-static const struct aorta_range_limits not_negative = {.min = 0, .max = INFINITY};
-static const struct aorta_range_limits seeds = {.min = 0, .max = 1e15};
 static const struct aorta_choice searches[] = {{"grid", AORTA_SWEEP_GRID},
                                                {"random", AORTA_SWEEP_RANDOM},
                                                {"halving", AORTA_SWEEP_HALVING},
@@ -71,10 +68,10 @@ static const struct aorta_option options[] = {
      .argument = "auto|step_ms|overlap_ratio|exposed_comm_ms|throughput",
      .help = "the figure to minimize (ms) or maximize (overlap_ratio, throughput); auto: throughput if "
              "a knob changes the work of a step, as a batch size does, else step_ms"},
-    {"steps", AORTA_OPTION_INT, AT(steps), "null", .nullable = true, .when_null = 0, .limits = &at_least_one,
+    {"steps", AORTA_OPTION_INT, AT(steps), "null", .nullable = true, .when_null = 0, .limits = AORTA_LIMITS(1, 1e6),
      .argument = "N",
      .help = "steps of a trial: training.max_steps, --iterations of --hwq, {steps} in COMMAND; default: as configured"},
-    {"ranks", AORTA_OPTION_INT, AT(ranks), "1", .letter = 'n', .limits = &at_least_one,
+    {"ranks", AORTA_OPTION_INT, AT(ranks), "1", .letter = 'n', .limits = AORTA_LIMITS(1, 1e6),
      .help = "ranks of each trial on this host, started as by aorta launch"},
     {"output", AORTA_OPTION_STRING, AT(output), "sweep", .letter = 'o', .argument = "DIR", .path = AORTA_PATH_FOLDER,
      .files = files, .help = "directory of the results and of the trials, created if needed"},
@@ -82,15 +79,15 @@ static const struct aorta_option options[] = {
     {"retry", AORTA_OPTION_STRING_LIST, AT(retry), "null", .nullable = true, .argument = "STATE", .several = true,
      .help = "as --resume, and repeat trials of these states: failed, crashed, hung, no_figure, or all; "
              "trials that found the disk full are always repeated"},
-    {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "1800", .limits = &not_negative, .argument = "SECONDS",
-     .help = "a trial that takes longer is ended and counts as hung; 0: never"},
+    {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "1800", .limits = AORTA_LIMITS(0, INFINITY),
+     .argument = "SECONDS", .help = "a trial that takes longer is ended and counts as hung; 0: never"},
     {"submit", AORTA_OPTION_STRING, AT(submit), "null", .nullable = true, .argument = "TEMPLATE",
      .path = AORTA_PATH_READ,
      .help = "run each trial as a Slurm job, from an sbatch script with {command} in it "
              "(scripts/slurm/sweep.sbatch); all nodes must share the folder of --output"},
-    {"jobs", AORTA_OPTION_INT, AT(jobs), "1", .limits = &at_least_one, .argument = "N",
+    {"jobs", AORTA_OPTION_INT, AT(jobs), "1", .limits = AORTA_LIMITS(1, 1e6), .argument = "N",
      .help = "jobs of --submit that are queued or running at a time"},
-    {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seeds, .argument = "N",
+    {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = AORTA_LIMITS(0, 1e15), .argument = "N",
      .help = "random seed of the order of trials and of random combinations"},
     {"no-baseline", AORTA_OPTION_BOOL, AT(no_baseline), "false", .help = "do not run the baseline (no knob set)"},
     {"no-trace", AORTA_OPTION_BOOL, AT(no_trace), "false",
@@ -112,7 +109,6 @@ static const struct aorta_option options[] = {
     {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false", .help = "print the number of trials and the first command"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print sweep.json instead of the summary"},
 };
-#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage =

@@ -20,7 +20,6 @@ struct analyze_arguments {
     int64_t top, gpus_per_node;
 };
 
-static const struct aorta_range_limits at_least_one = {1, INFINITY, false, false};
 #define AT(field) offsetof(struct analyze_arguments, field)
 static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures and tables as JSON"},
@@ -47,7 +46,7 @@ static const struct aorta_option rows[] = {
      .help = "print a table of work by op, shape, module, function, annotation, category, phase, "
              "kernel, sequence, time, stream, memory, path or arrival; repeat it for several; also adds "
              "it to --json, --csv and --html"},
-    {"top", AORTA_OPTION_INT, AT(top), "20", .limits = &at_least_one, .argument = "N",
+    {"top", AORTA_OPTION_INT, AT(top), "20", .limits = AORTA_LIMITS(1, INFINITY), .argument = "N",
      .help = "number of lines of each table of --by"},
     {"phase", AORTA_OPTION_STRING, AT(phase), "null", .nullable = true, .argument = "PHASE",
      .help = "restrict tables of --by to this phase: forward, backward, recomputation, optimizer, "
@@ -56,13 +55,12 @@ static const struct aorta_option rows[] = {
      .help = "restrict tables of --by to work launched within an operation (its shapes follow its name: "
              "\"aten::mm [[8, 4], …\"), module, function or range whose name matches (POSIX extended)"},
     {"gpus-per-node", AORTA_OPTION_INT, AT(gpus_per_node), "null", .nullable = true, .when_null = 0,
-     .limits = &at_least_one, .argument = "N",
+     .limits = AORTA_LIMITS(1, INFINITY), .argument = "N",
      .help = "GPUs per node, if the files do not list them; it separates collectives inside and between "
              "nodes"},
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
-#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .styled = true,

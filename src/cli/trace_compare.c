@@ -17,13 +17,12 @@ struct compare_arguments {
 };
 
 #define AT(field) offsetof(struct compare_arguments, field)
-static const struct aorta_range_limits positive = {.min = 0, .max = 1000};
 static const struct aorta_option rows[] = {
     {"label", AORTA_OPTION_STRING_LIST, AT(labels), "null", .nullable = true, .argument = "NAME",
      .help = "name of a recording, one for each in order; one name for several makes them repeats; "
              "default: the files' names"},
-    {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "null", .nullable = true, .when_null = -1, .limits = &positive,
-     .argument = "X",
+    {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "null", .nullable = true, .when_null = -1,
+     .limits = AORTA_LIMITS(0, 1000), .argument = "X",
      .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%) and, where steps "
              "are known, p < 0.05"},
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
@@ -35,7 +34,6 @@ static const struct aorta_option rows[] = {
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
-#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .styled = true,

@@ -17,7 +17,6 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 /* Opens a trace in Perfetto's user interface: a page that may read from 127.0.0.1:9001 and nowhere else. */
@@ -164,7 +163,6 @@ static const struct aorta_option rows[] = {
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
-#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage =

@@ -19,8 +19,6 @@
 #define TEXT_OF_(x) #x
 #define TEXT_OF(x) TEXT_OF_(x)
 #define AT(field) offsetof(struct aorta_trace_run_arguments, field)
-static const struct aorta_range_limits not_negative = {.min = 0, .max = 1e6};
-static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1 << 24};
 static const struct aorta_choice tools[] = {
     {"auto", AORTA_TRACE_RUN_AUTO}, {"cuda", AORTA_TRACE_RUN_CUDA}, {"rocm", AORTA_TRACE_RUN_ROCM}, {NULL, 0}};
 const struct aorta_choice aorta_trace_run_formats[] = {
@@ -49,12 +47,12 @@ static const struct aorta_option rows[] = {
     {"record", AORTA_OPTION_CHOICE, AT(record), "all", .choices = levels, .argument = "kernels|kernels,launches|all",
      .help = "kernels: GPU work only, so causes on the host stay unknown; kernels,launches: also "
              "launches; all: also calls that wait or free memory (CUDA only)"},
-    {"delay", AORTA_OPTION_DOUBLE, AT(delay_s), "0", .limits = &not_negative, .argument = "SECONDS",
+    {"delay", AORTA_OPTION_DOUBLE, AT(delay_s), "0", .limits = AORTA_LIMITS(0, 1e6), .argument = "SECONDS",
      .help =
          "begin to record this long after CUDA's start (CUDA only; kernels of graphs made before are not recorded)"},
-    {"duration", AORTA_OPTION_DOUBLE, AT(duration_s), "0", .limits = &not_negative, .argument = "SECONDS",
+    {"duration", AORTA_OPTION_DOUBLE, AT(duration_s), "0", .limits = AORTA_LIMITS(0, 1e6), .argument = "SECONDS",
      .help = "record this long, then remove the recorder from the program; 0: to the end (CUDA only)"},
-    {"every", AORTA_OPTION_DOUBLE, AT(every_s), "0", .limits = &not_negative, .argument = "SECONDS",
+    {"every", AORTA_OPTION_DOUBLE, AT(every_s), "0", .limits = AORTA_LIMITS(0, 1e6), .argument = "SECONDS",
      .help = "evaluate windows of this length while the program runs: one line per window, the verdict "
              "when it changes; each process has at most two files (CUDA only). 0: one recording, "
              "evaluated at the end"},
@@ -66,7 +64,7 @@ static const struct aorta_option rows[] = {
     AORTA_CLI_PROMETHEUS_OPTION(AT(windows.prometheus)),
     AORTA_CLI_TENSORBOARD_OPTION(AT(windows.tensorboard)),
     AORTA_CLI_ANALYZE_MB_OPTION(AT(windows.analyze_mb)),
-    {"limit-mb", AORTA_OPTION_INT, AT(limit_mb), TEXT_OF(AORTA_TRACE_RUN_LIMIT_MB), .limits = &at_least_one,
+    {"limit-mb", AORTA_OPTION_INT, AT(limit_mb), TEXT_OF(AORTA_TRACE_RUN_LIMIT_MB), .limits = AORTA_LIMITS(1, 1 << 24),
      .argument = "MB", .help = "stop recording a process when its file has this size (CUDA only)"},
     {"nvtx", AORTA_OPTION_BOOL, AT(nvtx), "false",
      .help = "also record NVTX ranges (CUDA only); a range ProfilerStep#N is a step"},
@@ -79,7 +77,6 @@ static const struct aorta_option rows[] = {
      .help = "format that rocprofv3 writes; auto: rocpd if it can, else json (ROCm only)"},
     {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false", .help = "print the command and run nothing"},
 };
-#undef AT
 #undef TEXT_OF
 #undef TEXT_OF_
 

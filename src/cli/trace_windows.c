@@ -260,19 +260,18 @@ struct watch_arguments {
 };
 
 #define AT(field) offsetof(struct watch_arguments, field)
-static const struct aorta_range_limits not_negative = {.min = 0, .max = 1e6};
 static const struct aorta_option rows[] = {
     AORTA_CLI_JSON_LINES_OPTION(AT(windows.json_lines)),
     AORTA_CLI_PROMETHEUS_OPTION(AT(windows.prometheus)),
     AORTA_CLI_TENSORBOARD_OPTION(AT(windows.tensorboard)),
     AORTA_CLI_ANALYZE_MB_OPTION(AT(windows.analyze_mb)),
-    {"keep", AORTA_OPTION_INT, AT(windows.keep), "1", .limits = &not_negative, .argument = "N",
+    {"keep", AORTA_OPTION_INT, AT(windows.keep), "1", .limits = AORTA_LIMITS(0, 1e6), .argument = "N",
      .help = "number of newest windows that stay in the folder; older ones are removed after their "
              "evaluation"},
-    {"grace", AORTA_OPTION_DOUBLE, AT(grace_s), "10", .limits = &not_negative, .argument = "SECONDS",
+    {"grace", AORTA_OPTION_DOUBLE, AT(grace_s), "10", .limits = AORTA_LIMITS(0, 1e6), .argument = "SECONDS",
      .help = "how long a window waits for processes that have not closed theirs; then it is evaluated "
              "without them"},
-    {"patience", AORTA_OPTION_DOUBLE, AT(patience_s), "120", .limits = &not_negative, .argument = "SECONDS",
+    {"patience", AORTA_OPTION_DOUBLE, AT(patience_s), "120", .limits = AORTA_LIMITS(0, 1e6), .argument = "SECONDS",
      .help = "end when no window has arrived for this time after the first one"},
     {"once", AORTA_OPTION_BOOL, AT(once), "false", .help = "evaluate the existing windows, and end"},
     {"whole", AORTA_OPTION_BOOL, AT(windows.whole), "false", .help = "evaluate whole windows instead of their steps"},
@@ -280,7 +279,6 @@ static const struct aorta_option rows[] = {
      .help = "a step begins with each range of the program whose name matches (POSIX extended; recorded with --nvtx)"},
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
-#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta trace watch DIR [--json-lines FILE] [--prometheus FILE] [OPTIONS]",

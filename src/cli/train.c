@@ -52,7 +52,6 @@ static const struct aorta_option options[] = {
      .help = "write no summary and no pictures; aorta report can write them later"},
     AORTA_CLI_QUIET_OPTION(AT(quiet)),
 };
-#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta train --config FILE [--override KEY=VALUE ...]",

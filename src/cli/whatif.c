@@ -46,7 +46,6 @@ static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print all figures as JSON"},
     AORTA_CLI_QUIET_OPTION(AT(quiet)),
 };
-#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta whatif FILE|DIR|RUN [--ranks 8,64,1024] [--bandwidth 400G] [--latency 5us] [--ranks-per-node 8] "

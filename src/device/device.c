@@ -1,5 +1,4 @@
 /* Opens devices and hands each call to the driver of its device. */
-#include "base/array.h"
 #include "base/text.h"
 #include "device/backend.h"
 #include "device/gpu.h"

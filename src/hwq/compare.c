@@ -395,7 +395,6 @@ static const struct aorta_row pair_rows[] = {
     {"baseline", AORTA_ROW_PART, AT(sides[0]), .part = side_rows},
     {"test", AORTA_ROW_PART, AT(sides[1]), .part = side_rows},
     {0}};
-#undef AT
 
 static struct side_values side_of(const struct aorta_hwq_compared *pair, int side) {
     const struct aorta_hwq_measurement *measurement = side ? pair->test : pair->baseline;

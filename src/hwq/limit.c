@@ -328,7 +328,6 @@ static const struct aorta_row rows[] = {
     {"clock_last", AORTA_ROW_NUMBER, AT(clocks.last_mhz), .unit = "MHz"},
     {"clock_lowest", AORTA_ROW_NUMBER, AT(clocks.mhz.min), .unit = "MHz"},
     {0}};
-#undef AT
 
 static bool find_row(const struct aorta_row *row, const void *values, const char *word, size_t length,
                      struct aorta_found_fact *fact) {

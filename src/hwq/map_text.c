@@ -365,7 +365,6 @@ static const struct aorta_row map_rows[] = {
     {"pairs_asked_alone", AORTA_ROW_INT32, AT(pairs_alone), .help = "directed pairs that were probed alone"},
     {"hold_ms", AORTA_ROW_NS, AT(hold_ns), .help = "length of the long kernel"},
     {0}};
-#undef AT
 
 void aorta_map_json(const struct aorta_map *map, const struct aorta_found_list *found,
                     const struct aorta_map_copies *copies, const struct aorta_device_info *device,

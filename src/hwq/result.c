@@ -183,7 +183,6 @@ static const struct aorta_row named_figure_rows[] = {
     {"figure", AORTA_ROW_TEXT, AT(figure.name), .help = "its name"},
     {NULL, AORTA_ROW_PART, AT(figure), .part = figure_rows},
     {0}};
-#undef AT
 
 static enum aorta_line fill_result(const void *of, size_t index, void *values) {
     if (index >= 1) return AORTA_LINE_END;

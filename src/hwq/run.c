@@ -440,7 +440,6 @@ static const struct aorta_row scaling_rows[] = {
              "fifth or more below the previous one"},
     {"peak_stream_count", AORTA_ROW_INT, AT(peak_streams), .help = "streams with the highest throughput"},
     {0}};
-#undef AT
 
 void aorta_hwq_results_json(const struct aorta_hwq_result *results, size_t count,
                             const struct aorta_hwq_scaling *scaling, struct aorta_json *json) {

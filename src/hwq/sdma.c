@@ -424,7 +424,6 @@ static const struct aorta_row figure_rows[] = {
     {"verified_bytes", AORTA_ROW_INT, AT(verified), "bytes", .help = "of the copy that were compared"},
     {"gemm_error_of_allowed", AORTA_ROW_NUMBER, AT(gemm_error), .help = "largest error / the allowed one"},
     {0}};
-#undef AT
 
 void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_text *text) {
     static const char *const directions[AORTA_SDMA_DIRECTION_COUNT] = {"d2h", "h2d", "d2d", "p2p"};

@@ -425,7 +425,6 @@ static const struct aorta_row named_gap_rows[] = {
     {"gap", AORTA_ROW_TEXT, AT(gap), .help = "between which kernels, as its key in the JSON"},
     {NULL, AORTA_ROW_PART, AT(summary), .part = gap_rows},
     {0}};
-#undef AT
 
 static enum aorta_line fill_queue(const void *of, size_t index, void *values) {
     const struct aorta_queue_usage_of *recorded = of;

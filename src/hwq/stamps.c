@@ -5,7 +5,6 @@
 #include "base/json.h"
 #include "device/gpu.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -119,8 +119,7 @@ struct aorta_hwq_workload {
 #define AORTA_HWQ_ROW(owner, member, text, small, least, most, words)                                                  \
     {                                                                                                                  \
         .key = #member, .type = AORTA_OPTION_INT, .offset = offsetof(owner, member), .fallback = (text),               \
-        .on_cpu = (small), .limits = &(const struct aorta_range_limits){.min = (least), .max = (most)},                \
-        .help = (words)                                                                                                \
+        .on_cpu = (small), .limits = AORTA_LIMITS(least, most), .help = (words)                                        \
     }
 #define AORTA_HWQ_OPTIONS(rows, owner)                                                                                 \
     .options = (rows), .option_count = sizeof(rows) / sizeof *(rows), .option_bytes = sizeof(owner)

@@ -297,7 +297,6 @@ const struct aorta_row aorta_clocks_member_rows[] = {
     {"counted_ms", AORTA_ROW_NUMBER, AT(counted_ms), "ms", .help = "that the driver's counters cover"},
     {"counted_reason", AORTA_ROW_TEXT, AT(counted_reason), .help = "why it is null", .omit = true},
     {0}};
-#undef AT
 
 void aorta_clocks_json(const struct aorta_clocks *clocks, struct aorta_json *json) {
     if (!clocks->readings) {

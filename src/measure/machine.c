@@ -265,7 +265,6 @@ static aorta_status read_head(struct aorta_rows_reader *reader, const struct aor
         {0}};
     static const struct aorta_row reasons_rows[] = {{.key = "gpus", .type = AORTA_ROW_TEXT, .offset = AT(gpu_reason)},
                                                     {0}};
-#undef AT
     struct head_values head = {.processors = 1, .host = "", .gpu_reason = ""};
     struct aorta_fields reasons;
     AORTA_TRY(aorta_rows_read(reader, line, "", rows, &head));

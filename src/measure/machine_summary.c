@@ -1,6 +1,5 @@
 /* The machine between two moments, and whether it disturbed a program. */
 #include "base/compare.h"
-#include "base/lines.h"
 #include "measure/machine.h"
 
 #include <math.h>
@@ -260,7 +259,6 @@ static const struct aorta_row other_rows[] = {
     {"sm_share", AORTA_ROW_NUMBER, AT(sm_share), "share", .help = "of its multiprocessors' time, at most"},
     {"memory_bytes", AORTA_ROW_NUMBER, AT(memory_bytes), "bytes", .help = "of its memory, at most"},
     {0}};
-#undef AT
 
 static void write_others(const struct aorta_machine_summary *summary, struct aorta_json *json) {
     const char *why = summary->machine->gpu_reason;

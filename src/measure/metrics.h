@@ -3,7 +3,6 @@
 #define AORTA_MEASURE_METRICS_H
 
 #include "analysis/overlap.h"
-#include "base/intern.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "measure/clocks.h"

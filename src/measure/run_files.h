@@ -6,7 +6,6 @@
 #include "base/arena.h"
 #include "base/intern.h"
 #include "base/log.h"
-#include "device/inventory.h"
 #include "measure/metrics.h"
 #include "trace/open.h"
 #include "trace/trace.h"

@@ -10,7 +10,6 @@
 #ifndef AORTA_MODEL_MODEL_H
 #define AORTA_MODEL_MODEL_H
 
-#include "base/arena.h"
 #include "base/dtype.h"
 #include "base/place.h"
 #include "measure/recorder.h"

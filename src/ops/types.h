@@ -6,7 +6,6 @@
 #include "base/dtype.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* One per training run, in device memory. Advanced by aorta_step_begin and aorta_step_update, read by dropout, loss and

@@ -1,7 +1,6 @@
 #include "record/run.h"
 
 #include "base/files.h"
-#include "base/lines.h"
 #include "base/sort.h"
 #include "trace/spool_format.h"
 

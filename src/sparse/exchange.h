@@ -6,8 +6,6 @@
 #ifndef AORTA_SPARSE_EXCHANGE_H
 #define AORTA_SPARSE_EXCHANGE_H
 
-#include "device/owned.h"
-#include "ops/ops.h"
 #include "ops/types.h"
 #include "sparse/tables.h"
 #include "train/context.h"

@@ -109,8 +109,6 @@ static const struct aorta_option own_rows[] = {
              "weight_init_max bound the start values, ±1/√rows unless given): only the second list is weighted"},
 };
 
-#undef AT
-
 static const struct aorta_option_absent own_ignored[] = {
     {"RunOptions.export_stacks", "there are no Python stacks"},
     {"RunOptions.planner_type", "one planner serves: the largest part goes to the rank with least"},

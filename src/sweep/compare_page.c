@@ -133,7 +133,6 @@ static const struct aorta_row row_rows[] = {
     {"p_corrected", AORTA_ROW_NUMBER, AT(row.p), .help = "as one of all rows of its kind"},
     {"counts", AORTA_ROW_BOOL, AT(row.counts), .help = "it is more than noise"},
     {0}};
-#undef AT
 
 static enum aorta_line fill_row(const void *of, size_t index, void *values) {
     const struct aorta_sweep_comparison *c = of;

@@ -305,7 +305,6 @@ static void write_side(struct aorta_json *json, const struct aorta_sweep_side *s
 static const struct aorta_row figure_rows[] = {{"name", AORTA_ROW_TEXT, AT(name), .help = "key of the figure"},
                                                {"unit", AORTA_ROW_TEXT, AT(unit), .help = "its unit"},
                                                {0}};
-#undef AT
 
 static void write_figures(struct aorta_json *json, const struct aorta_sweep_comparison *c) {
     aorta_json_key_array(json, "figures");

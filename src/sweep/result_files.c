@@ -268,7 +268,6 @@ static const struct aorta_row point_rows[] = {{"point", AORTA_ROW_TEXT, AT(point
                                               {"mean", AORTA_ROW_NUMBER, AT(figures), .help = "of those",
                                                .name = objective_key, .names = AORTA_SWEEP_OBJECTIVE_COUNT},
                                               {0}};
-#undef AT
 
 static enum aorta_line fill_point(const void *of, size_t index, void *values) {
     if (index >= ((const struct aorta_sweep_result *)of)->count) return AORTA_LINE_END;

@@ -1,5 +1,4 @@
 #include "train/data.h"
-#include "base/clock.h"
 #include "base/place.h"
 #include "base/random.h"
 #include "base/thread.h"

@@ -7,7 +7,6 @@
 #ifndef AORTA_TRAIN_DATA_H
 #define AORTA_TRAIN_DATA_H
 
-#include "base/random.h"
 #include "device/device.h"
 #include "model/model.h"
 #include "train/context.h"

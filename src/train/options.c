@@ -339,8 +339,6 @@ static const struct aorta_option table_rows[] = {
              "has no such type, so true is refused there"},
 };
 
-#undef AT
-
 /* Keys of the original Python toolkit. */
 static const struct aorta_option_alias aliases[] = {{"distributed.timeout", "distributed.timeout_s"}};
 static const struct aorta_option_absent ignored[] = {

@@ -1,7 +1,6 @@
 #include "ops/ops.h"
 #include "train/step.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 enum { REDUCED = 1 << 20 }; /* elements of an all-reduce, 4 MiB */

@@ -8,7 +8,6 @@
 #include "job/beacon.h"
 #include "measure/clocks.h"
 #include "measure/metrics.h"
-#include "measure/step_traces.h"
 #include "train/context.h"
 #include "train/data.h"
 #include "train/step.h"

@@ -6,7 +6,6 @@
 #ifndef AORTA_DEVICE_GPU_API_H
 #define AORTA_DEVICE_GPU_API_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* Every function returns 0 for success, and these where they matter; the numbers are the same for both vendors. */

@@ -505,7 +505,6 @@ static const struct aorta_option rows[] = {
      .help = "groups of ranks that communicate, as in \"[0,1],[2,3]\"; they may overlap: a rank takes part in its "
              "groups one after the other; default: all ranks"},
 };
-#undef AT
 
 static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
     (void)result;

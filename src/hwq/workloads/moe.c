@@ -247,8 +247,7 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, top, "2", NULL, 1, 8, "experts of a token"),
     AORTA_HWQ_ROW(struct options, width, "1024", "128", 1, HWQ_LARGEST, "width of a token"),
     AORTA_HWQ_ROW(struct options, hidden, "4096", "512", 1, HWQ_LARGEST, "width inside an expert"),
-    {"capacity", AORTA_OPTION_DOUBLE, offsetof(struct options, capacity), "1.25",
-     .limits = &(const struct aorta_range_limits){.min = 0.1, .max = 64},
+    {"capacity", AORTA_OPTION_DOUBLE, offsetof(struct options, capacity), "1.25", .limits = AORTA_LIMITS(0.1, 64),
      .help = "rows that an expert takes, as a multiple of its fair share; choices beyond are dropped"},
 };
 
