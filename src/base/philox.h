@@ -31,4 +31,10 @@ static inline struct aorta_philox aorta_philox4x32_10(struct aorta_philox c, uin
     return aorta_philox_round(c, key0 + 9 * weyl0, key1 + 9 * weyl1);
 }
 
+/* Word `index` of the stream (row, site, step) of `seed`. */
+static inline uint32_t aorta_philox_word(uint64_t seed, int64_t index, int64_t row, uint32_t site, int64_t step) {
+    const struct aorta_philox counter = {{(uint32_t)(index / 4), (uint32_t)row, site, (uint32_t)step}};
+    return aorta_philox4x32_10(counter, (uint32_t)seed, (uint32_t)(seed >> 32)).word[index % 4];
+}
+
 #endif

@@ -87,7 +87,6 @@ void aorta_cli_group_usage(const struct aorta_command_group *group, FILE *stream
 /* Runs the command that argv[1] names; --help prints the usage. */
 AORTA_MUST_USE aorta_status aorta_cli_group_run(const struct aorta_command_group *group, int argc, char **argv);
 
-/* Path of this program. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_cli_self(char path[PATH_MAX]);
 
 /* The whole program: finds the command, runs it, prints what went wrong, returns the exit code. */
@@ -172,7 +171,6 @@ AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax
         .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"               \
     }
 
-/* Compiles each of --comm-pattern. (line.c) */
 /* Names --recover where a file that breaks off was read without it; returns the status, with more words. */
 AORTA_MUST_USE aorta_status aorta_cli_name_recover(aorta_status status, bool recover);
 AORTA_MUST_USE aorta_status aorta_cli_comm_patterns(struct aorta_cli_line *line, const struct aorta_string_list *list);

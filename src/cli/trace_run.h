@@ -14,7 +14,6 @@ enum aorta_trace_run_tool { AORTA_TRACE_RUN_AUTO, AORTA_TRACE_RUN_CUDA, AORTA_TR
 enum { AORTA_TRACE_RUN_FORMAT_AUTO };
 extern const struct aorta_choice aorta_trace_run_formats[]; /* of rocprofv3's files, the automatic one first */
 
-/* The default of limit_mb. */
 #define AORTA_TRACE_RUN_LIMIT_MB 2048
 
 /* Analysing a recording window by window while it is made: `aorta trace run --every` and `aorta trace watch`. */

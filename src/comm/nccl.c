@@ -385,7 +385,6 @@ static int all_to_all(const struct nccl_group *group, const struct aorta_comm_ca
     return result;
 }
 
-/* Queues one piece of the call. */
 static int run_piece(const struct nccl_group *group, const struct aorta_comm_call *call,
                      const struct aorta_comm_piece *p, void *stream) {
     const struct nccl_api *api = group->domain->api;

@@ -80,7 +80,6 @@ void aorta_config_without_effect(const struct aorta_config *config, const struct
                                  size_t count, const bool *facts, struct aorta_text *lines);
 /* Adds the same lines for the keys in table->ignored. */
 void aorta_config_ignored(const struct aorta_config *config, struct aorta_text *lines);
-/* The reasons as rows of a table: keys, reason. */
 void aorta_option_reasons_markdown(const struct aorta_option_reason *reasons, size_t count, struct aorta_text *text);
 
 /* Whether the file's top level has this key. A file that cannot be read has none: its later loading

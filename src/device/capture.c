@@ -173,7 +173,6 @@ aorta_status aorta_capture_record(struct aorta_stream *stream, struct aorta_even
     return NULL;
 }
 
-/* May the stream wait for the event? */
 static aorta_status check_wait(const struct aorta_stream *stream, const struct aorta_event *event) {
     if (!event->capture) {
         return AORTA_ERROR(AORTA_DEVICE,

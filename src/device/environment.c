@@ -70,10 +70,9 @@ static void add_number(struct aorta_environment *e, const char *section, const c
 }
 
 /* The first line of a file in /proc or /sys, after a prefix; nothing if there is none. */
-static void add_line(struct aorta_environment *e, const char *section, const char *key, const char *path,
-                     const char *prefix) {
+static void add_host_line(struct aorta_environment *e, const char *key, const char *path, const char *prefix) {
     char value[256];
-    if (aorta_file_line(path, prefix, value, sizeof value)) aorta_environment_add(e, section, key, value);
+    if (aorta_file_line(path, prefix, value, sizeof value)) aorta_environment_add(e, "host", key, value);
 }
 
 static void add_host(struct aorta_environment *e) {
@@ -82,10 +81,10 @@ static void add_host(struct aorta_environment *e) {
         aorta_environment_add(e, "host", "name", names.nodename);
         aorta_environment_add(e, "host", "kernel", names.release);
     }
-    add_line(e, "host", "processor", "/proc/cpuinfo", "model name");
+    add_host_line(e, "processor", "/proc/cpuinfo", "model name");
     add_number(e, "host", "processors", sysconf(_SC_NPROCESSORS_ONLN));
-    add_line(e, "host", "nvidia_module", "/sys/module/nvidia/version", "");
-    add_line(e, "host", "amdgpu_module", "/sys/module/amdgpu/version", "");
+    add_host_line(e, "nvidia_module", "/sys/module/nvidia/version", "");
+    add_host_line(e, "amdgpu_module", "/sys/module/amdgpu/version", "");
 }
 
 static void add_inventory(struct aorta_environment *e, const struct aorta_gpu_inventory *inventory,

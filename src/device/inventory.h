@@ -67,7 +67,6 @@ struct aorta_device_metrics {
     char reason[192];      /* empty when everything was measured */
 };
 
-/* Nothing measured, for this reason. */
 struct aorta_device_metrics aorta_device_unmeasured(const char *reason);
 /* False when nothing of what `reason` speaks of was. */
 bool aorta_device_measured(const struct aorta_device_metrics *metrics);

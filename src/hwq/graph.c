@@ -103,18 +103,18 @@ struct hwq_tensor hwq_input(struct hwq_graph *g, uint64_t id, int64_t rows, int6
     return hwq_typed_input(g, id, AORTA_F32, rows, columns, scale, name);
 }
 
-struct hwq_tensor hwq_constant(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns,
-                               const void *values, const char *name) {
-    const struct hwq_tensor t = make(g, dtype, rows, columns, false, name);
+struct hwq_tensor hwq_constant(struct hwq_graph *g, enum aorta_dtype dtype, int64_t count, const void *values,
+                               const char *name) {
+    const struct hwq_tensor t = make(g, dtype, 1, count, false, name);
     if (!t.memory) return t;
     hwq_fail(g, values ? aorta_hwq_transfer(g->hwq, t.memory->address, values, t.memory->bytes)
                        : aorta_fill_bytes(g->hwq->streams[0], t.memory->address, 0, t.memory->bytes));
     return t;
 }
 
-struct hwq_tensor hwq_pinned(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns, bool result,
+struct hwq_tensor hwq_pinned(struct hwq_graph *g, enum aorta_dtype dtype, int64_t count, bool result,
                              const char *name) {
-    const struct hwq_tensor t = make(g, dtype, rows, columns, true, name);
+    const struct hwq_tensor t = make(g, dtype, 1, count, true, name);
     if (!t.memory) return t;
     t.memory->result = result;
     memset(t.memory->address, 0, t.memory->bytes);

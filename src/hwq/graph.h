@@ -155,11 +155,10 @@ struct hwq_tensor hwq_input(struct hwq_graph *g, uint64_t id, int64_t rows, int6
                             const char *name);
 struct hwq_tensor hwq_typed_input(struct hwq_graph *g, uint64_t id, enum aorta_dtype dtype, int64_t rows,
                                   int64_t columns, float scale, const char *name);
-struct hwq_tensor hwq_constant(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns,
-                               const void *values, const char *name);
-/* On the host: zeros; with `result` as a result. */
-struct hwq_tensor hwq_pinned(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns, bool result,
-                             const char *name);
+struct hwq_tensor hwq_constant(struct hwq_graph *g, enum aorta_dtype dtype, int64_t count, const void *values,
+                               const char *name);
+/* On the host: zeros; with `result` as a result. One row. */
+struct hwq_tensor hwq_pinned(struct hwq_graph *g, enum aorta_dtype dtype, int64_t count, bool result, const char *name);
 
 struct hwq_tensor hwq_rows(struct hwq_tensor t, int64_t first, int64_t count);
 struct hwq_tensor hwq_columns(struct hwq_tensor t, int64_t first, int64_t count);
@@ -188,7 +187,6 @@ bool hwq_same(const struct hwq_tensor *a, const struct hwq_tensor *b);
 struct hwq_graph *hwq_into(struct hwq_graph *g, struct hwq_tensor output);
 /* The place given to hwq_into, or a new result. */
 struct hwq_tensor hwq_output(struct hwq_graph *g, int64_t rows, int64_t columns, const char *name);
-/* Copies the operation and `bytes` of *shape. */
 struct hwq_operation *hwq_append(struct hwq_graph *g, const struct hwq_operation *operation, const void *shape,
                                  size_t bytes);
 /* A kernel of our own with `bytes` of *args, whose first member is its stamp. */

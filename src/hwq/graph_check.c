@@ -384,7 +384,7 @@ static void compare(struct hwq_checker *c, const struct hwq_operation *o, int ou
     const struct hwq_value expected = o->kind->element(&(struct hwq_element){c, o, output, row, column});
     if (c->fetching || isinf(expected.allowed)) return;
     const double got = stored(c, t, address, AFTER).value;
-    aorta_hwq_compare(c->check, got, expected.value, expected.allowed, 0.0, "%s, %s[%lld, %lld], stream %d",
+    aorta_hwq_compare(c->check, got, expected.value, expected.allowed, "%s, %s[%lld, %lld], stream %d",
                       hwq_operation_name(o), t->memory->name, (long long)row, (long long)column, o->stream);
 }
 

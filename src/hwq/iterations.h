@@ -37,7 +37,6 @@ AORTA_MUST_USE aorta_status aorta_hwq_time_iterations(const struct aorta_hwq_pla
 
 /* ---- stamped ---- */
 
-/* Gets the spans of each iteration. */
 typedef aorta_status (*aorta_hwq_spans_visitor)(void *user, const struct aorta_hwq_spans *spans);
 /* The sync mode is always PER_ITERATION. One more iteration runs first, without a visit. */
 AORTA_MUST_USE aorta_status aorta_hwq_stamp_iterations(const struct aorta_hwq_plan *plan, aorta_hwq_spans_visitor visit,

@@ -230,7 +230,7 @@ static void add_link(struct hwq_graph *g, int stream, struct hwq_tensor values) 
 }
 
 static void build(struct hwq_graph *g) {
-    const struct hwq_tensor values = hwq_constant(g, AORTA_F32, 1, ELEMENTS, NULL, "the probe's values");
+    const struct hwq_tensor values = hwq_constant(g, AORTA_F32, ELEMENTS, NULL, "the probe's values");
     for (int i = 0; i < LINKS; i++) add_link(g, 0, values);
     for (int i = 1; i <= LINKS; i++) add_link(g, i % g->hwq->stream_count, values);
 }

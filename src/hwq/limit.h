@@ -30,7 +30,6 @@ struct aorta_hwq_gaps {                              /* zero-initialise; ns */
     struct aorta_hwq_samples inter, intra;           /* the device's, between streams and on one stream */
     struct aorta_hwq_samples host_inter, host_intra; /* the host's */
 };
-/* Adds the gaps of one iteration. */
 AORTA_MUST_USE aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans);
 
 /* Runs the probe on the workload's streams, in turn; with one stream a second one of the same priority is created for
@@ -45,7 +44,6 @@ struct aorta_hwq_busy {                       /* zero-initialise; one sample per
     struct aorta_hwq_samples kernel;          /* one sample per kernel */
     bool marked; /* some work is timed by kernels around it, so late launches are part of it */
 };
-/* Adds one iteration. */
 AORTA_MUST_USE aorta_status aorta_hwq_busy_add(struct aorta_hwq_busy *busy, const struct aorta_hwq_spans *spans);
 
 /* From result's latency, launches and gaps. `gate`: launches do not limit. */
@@ -54,7 +52,6 @@ struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, c
 extern const struct aorta_row aorta_hwq_limit_rows[];
 void aorta_hwq_limit_json(const struct aorta_hwq_result *result, struct aorta_json *json); /* an object */
 
-/* Adds a finding where the device's clock was low. */
 void aorta_hwq_find_low_clocks(struct aorta_hwq_result *result);
 /* Adds a finding when the last quarter of at least 20 iterations differs by 5% from the first: a median hides that a
  * device slows down during the run, as an H100 does after half a second of large products. */

@@ -193,19 +193,12 @@ static void end_bench(struct bench *bench) {
     aorta_owned_free(&bench->own);
 }
 
-static aorta_status check(const struct aorta_map_options *options, int count) {
-    if (count < 2 || count > AORTA_MAP_STREAMS)
-        return AORTA_ERROR(AORTA_USAGE, "a map needs 2 to %d streams in all; these are %d", AORTA_MAP_STREAMS, count);
-    if (options->comm_streams && !options->comm)
-        return AORTA_ERROR(AORTA_INTERNAL, "communication streams need a communicator");
-    return NULL;
-}
-
 aorta_status aorta_map_run(const struct aorta_map_options *options, struct aorta_map *map) {
     const int count =
         options->compute_streams * options->priority_count + options->copy_streams + options->comm_streams;
     *map = (struct aorta_map){0};
-    AORTA_TRY(check(options, count));
+    if (count < 2 || count > AORTA_MAP_STREAMS)
+        return AORTA_ERROR(AORTA_USAGE, "a map needs 2 to %d streams in all; these are %d", AORTA_MAP_STREAMS, count);
     map->comm_backend = options->comm_streams ? aorta_comm_backend(options->comm) : NULL;
     map->streams = aorta_arena_alloc(&map->arena, (size_t)count * sizeof *map->streams);
     if (map->streams) name_streams(options, map);

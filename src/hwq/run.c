@@ -37,10 +37,6 @@ aorta_status aorta_hwq_run_check(const struct aorta_hwq_run *run) {
     if (run->streams && !aorta_hwq_serves(w, run->streams))
         return AORTA_ERROR(AORTA_USAGE, "--streams %" PRId64 ": %s runs on %d to %d streams (%d recommended)",
                            run->streams, w->name, w->streams.min, w->streams.max, w->streams.recommended);
-    if (run->gate && run->sync != AORTA_HWQ_PER_ITERATION)
-        return AORTA_ERROR(AORTA_USAGE,
-                           "--gate holds one iteration at a time: it needs --sync-mode per_iteration, not %s",
-                           aorta_hwq_sync_name(run->sync));
     return NULL;
 }
 

@@ -201,19 +201,6 @@ static void close_bench(struct bench *bench) {
 
 /* ---- all runs ---- */
 
-static aorta_status check_options(const struct aorta_sdma_options *options) {
-    if (options->direction == AORTA_SDMA_P2P && !options->peer)
-        return AORTA_ERROR(AORTA_USAGE, "direction p2p needs a second device");
-    if (options->matrix_size < 1 || options->matrix_size > 65536)
-        return AORTA_ERROR(AORTA_USAGE, "a matrix of %lld x %lld; expected 1 to 65536", (long long)options->matrix_size,
-                           (long long)options->matrix_size);
-    if (options->copy_bytes < 4 || options->copy_bytes % 4)
-        return AORTA_ERROR(AORTA_USAGE, "copies of %zu bytes; expected a multiple of 4", options->copy_bytes);
-    if (options->iterations < 1)
-        return AORTA_ERROR(AORTA_USAGE, "%d iterations; expected 1 or more", options->iterations);
-    return NULL;
-}
-
 static aorta_status allocate(struct aorta_sdma *result) {
     for (size_t i = 0; i < AORTA_SDMA_TIME_COUNT; i++)
         result->samples_ms[i] = aorta_arena_alloc(&result->arena, (size_t)result->options.iterations * sizeof(double));
@@ -233,7 +220,6 @@ static aorta_status measure(struct bench *bench) {
 
 aorta_status aorta_sdma_run(const struct aorta_sdma_options *options, struct aorta_sdma *result) {
     *result = (struct aorta_sdma){.options = *options};
-    AORTA_TRY(check_options(options));
     result->polled = aorta_device_is_gpu(options->device);
     struct bench bench = {
         .options = &result->options,

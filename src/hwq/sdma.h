@@ -66,9 +66,7 @@ struct aorta_sdma {
     struct aorta_found_list found;
 };
 
-/* AORTA_USAGE for sizes out of range and p2p without a peer; AORTA_DEVICE when the copied bytes or the product are
- * wrong.
- */
+/* AORTA_DEVICE when the copied bytes or the product are wrong. */
 AORTA_MUST_USE aorta_status aorta_sdma_run(const struct aorta_sdma_options *options, struct aorta_sdma *result);
 void aorta_sdma_free(struct aorta_sdma *result);
 

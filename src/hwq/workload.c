@@ -135,9 +135,8 @@ aorta_status aorta_hwq_fill(struct aorta_hwq *hwq, int stream, uint64_t id, enum
     return repeat(hwq->streams[stream], memory, aorta_dtype_size(dtype), count);
 }
 
-void aorta_hwq_compare(struct aorta_hwq_check *check, double got, double expected, double absolute, double relative,
-                       const char *format, ...) {
-    const double allowed = absolute + relative * fabs(expected);
+void aorta_hwq_compare(struct aorta_hwq_check *check, double got, double expected, double allowed, const char *format,
+                       ...) {
     double error = fabs(got - expected) / allowed;
     if (got == expected && isfinite(got)) error = 0.0; /* a sum of zeros allows no error */
     if (isnan(error)) error = INFINITY;

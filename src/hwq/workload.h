@@ -147,10 +147,9 @@ AORTA_MUST_USE aorta_status aorta_hwq_values(struct aorta_hwq *hwq, uint64_t id,
 /* Copies bytes between device and plain host memory and waits; for setup, start, work and verify. */
 AORTA_MUST_USE aorta_status aorta_hwq_transfer(struct aorta_hwq *hwq, void *to, const void *from, size_t bytes);
 
-/* Counts one comparison: allowed = absolute + relative · |expected|. NaN counts as infinitely wrong. `format` names the
- * place; only the worst one's is stored. */
-void aorta_hwq_compare(struct aorta_hwq_check *check, double got, double expected, double absolute, double relative,
-                       const char *format, ...) AORTA_PRINTF(6, 7);
+/* Counts one comparison. NaN counts as infinitely wrong. `format` names the place; only the worst one's is stored. */
+void aorta_hwq_compare(struct aorta_hwq_check *check, double got, double expected, double allowed, const char *format,
+                       ...) AORTA_PRINTF(5, 6);
 
 /* ---- process groups as they are written on a command line, and sizes with K, M and G ---- */
 

@@ -45,8 +45,8 @@ static void begin_line(struct aorta_kineto *kineto) {
     aorta_json_object(&kineto->json);
 }
 
-static void write_time(struct aorta_kineto *kineto, const char *key, int64_t time_ns) {
-    aorta_json_key_microseconds(&kineto->json, key, time_ns + kineto->about.clock_offset_ns - kineto->base_ns);
+static void write_time(struct aorta_kineto *kineto, int64_t time_ns) {
+    aorta_json_key_microseconds(&kineto->json, "ts", time_ns + kineto->about.clock_offset_ns - kineto->base_ns);
     if (time_ns < kineto->first_ns) kineto->first_ns = time_ns;
     if (time_ns > kineto->last_ns) kineto->last_ns = time_ns;
 }
@@ -59,7 +59,7 @@ void aorta_kineto_begin(struct aorta_kineto *kineto, const struct aorta_kineto_e
     aorta_json_key_string(json, "name", event->name);
     aorta_json_key_int(json, "pid", event->process);
     aorta_json_key_int(json, "tid", event->thread);
-    write_time(kineto, "ts", event->start_ns);
+    write_time(kineto, event->start_ns);
     if (event->phase[0] == 'X') {
         aorta_json_key_microseconds(json, "dur", event->end_ns - event->start_ns);
         if (event->end_ns > kineto->last_ns) kineto->last_ns = event->end_ns;
@@ -92,7 +92,7 @@ void aorta_kineto_flow(struct aorta_kineto *kineto, bool at_launch, int64_t id, 
     aorta_json_key_int(json, "id", id);
     aorta_json_key_int(json, "pid", process);
     aorta_json_key_int(json, "tid", thread);
-    write_time(kineto, "ts", time_ns);
+    write_time(kineto, time_ns);
     aorta_json_key_string(json, "cat", "ac2g");
     aorta_json_key_string(json, "name", "ac2g");
     if (!at_launch) aorta_json_key_string(json, "bp", "e");
@@ -242,19 +242,21 @@ aorta_status aorta_kineto_open(const char *path, const struct aorta_kineto_about
 
 /* ---- the end ---- */
 
-static void name_it(struct aorta_kineto *kineto, const char *what, int64_t process, int64_t thread, const char *key,
-                    const char *value) {
+static void begin_name(struct aorta_kineto *kineto, const char *what, int64_t process, int64_t thread) {
     aorta_kineto_begin(
         kineto, &(struct aorta_kineto_event){
                     .phase = "M", .name = what, .process = process, .thread = thread, .start_ns = kineto->first_ns});
+}
+
+static void name_it(struct aorta_kineto *kineto, const char *what, int64_t process, int64_t thread, const char *key,
+                    const char *value) {
+    begin_name(kineto, what, process, thread);
     aorta_json_key_string(&kineto->json, key, value);
     aorta_kineto_end(kineto);
 }
 
 static void sort_it(struct aorta_kineto *kineto, const char *what, int64_t process, int64_t thread, int64_t index) {
-    aorta_kineto_begin(
-        kineto, &(struct aorta_kineto_event){
-                    .phase = "M", .name = what, .process = process, .thread = thread, .start_ns = kineto->first_ns});
+    begin_name(kineto, what, process, thread);
     aorta_json_key_int(&kineto->json, "sort_index", index);
     aorta_kineto_end(kineto);
 }
@@ -301,7 +303,7 @@ static void write_instant(struct aorta_kineto *kineto, const char *name, const c
     aorta_json_key_string(json, "s", "g");
     aorta_json_key_string(json, "pid", pid);
     aorta_json_key_string(json, "tid", tid);
-    write_time(kineto, "ts", time_ns);
+    write_time(kineto, time_ns);
     aorta_json_object_end(json);
 }
 
@@ -311,7 +313,7 @@ static void write_span(struct aorta_kineto *kineto) {
     begin_line(kineto);
     aorta_json_key_string(json, "ph", "X");
     aorta_json_key_string(json, "cat", "Trace");
-    write_time(kineto, "ts", kineto->first_ns);
+    write_time(kineto, kineto->first_ns);
     aorta_json_key_microseconds(json, "dur", kineto->last_ns - kineto->first_ns);
     aorta_json_key_string(json, "pid", "Spans");
     aorta_json_key_string(json, "tid", "PyTorch Profiler");

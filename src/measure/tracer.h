@@ -142,7 +142,6 @@ extern const struct aorta_tracer_backend aorta_tracer_cupti, aorta_tracer_rocpro
 AORTA_MUST_USE aorta_status aorta_tracer_receive(struct aorta_tracer *tracer,
                                                  const struct aorta_activity_record *record);
 
-/* aorta_tracer_open with the backend chosen. */
 AORTA_MUST_USE aorta_status aorta_tracer_open_backend(const struct aorta_tracer_backend *backend,
                                                       const struct aorta_tracer_call *call,
                                                       struct aorta_tracer **tracer);
@@ -156,7 +155,6 @@ AORTA_MUST_USE aorta_status aorta_tracer_open_backend(const struct aorta_tracer_
 AORTA_MUST_USE aorta_status aorta_kernels_profile(const struct aorta_activity_record *records, size_t count,
                                                   struct aorta_profile *profile);
 
-/* Numbers the collectives of each group, in order of the ranges. */
 void aorta_number_collectives(struct aorta_range *ranges, size_t count);
 
 /* Joins the kernels of an iteration with its ranges: a kernel belongs to the range in which it was launched, or its

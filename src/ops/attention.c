@@ -23,10 +23,6 @@ static size_t attention_saved_bytes_gpu(const struct aorta_attention *shape) {
     return logsum_bytes(shape) + (shape->dropout > 0.0f ? mask : 0);
 }
 
-static size_t attention_scratch_bytes_gpu(const struct aorta_attention *shape) {
-    return (size_t)rows_of(shape) * sizeof(float);
-}
-
 /* Kernels for heads up to this width. */
 struct variant {
     int64_t dim;
@@ -217,7 +213,7 @@ size_t aorta_attention_saved_bytes(const struct aorta_device *device, struct aor
 /* On the CPU, for one head: three tiles of weights, and fp32 copies of the seven pieces that backward reads and writes.
  */
 size_t aorta_attention_scratch_bytes(const struct aorta_device *device, struct aorta_attention shape) {
-    if (aorta_device_is_gpu(device)) return attention_scratch_bytes_gpu(&shape);
+    if (aorta_device_is_gpu(device)) return (size_t)rows_of(&shape) * sizeof(float);
     size_t weights = (size_t)(shape.positions * shape.positions);
     size_t piece = shape.dtype == AORTA_F32 ? 0 : (size_t)(shape.positions * shape.head_dim);
     return (3 * weights + 7 * piece) * sizeof(float);

@@ -85,10 +85,6 @@ static size_t plan_make(struct plan *plan, const struct aorta_embedding *shape, 
     return used;
 }
 
-static size_t embedding_order_bytes_gpu(const struct aorta_embedding *shape) {
-    return (size_t)(2 * shape->rows * shape->features) * sizeof(uint32_t);
-}
-
 aorta_status aorta_ops_gpu_sort(struct aorta_stream *stream, struct aorta_gpu_sort_args args, int passes,
                                 uint32_t *const keys[2], uint32_t *const values[2]) {
     const struct aorta_gpu_grid grid = aorta_ops_grid(args.blocks, AORTA_SORT_THREADS);
@@ -177,7 +173,7 @@ aorta_status aorta_embedding_forward(struct aorta_stream *stream, const struct a
 }
 
 size_t aorta_embedding_order_bytes(const struct aorta_device *device, struct aorta_embedding shape) {
-    return aorta_device_is_gpu(device) ? embedding_order_bytes_gpu(&shape) : 0;
+    return aorta_device_is_gpu(device) ? (size_t)(2 * shape.rows * shape.features) * sizeof(uint32_t) : 0;
 }
 
 aorta_status aorta_embedding_order(struct aorta_stream *stream, const struct aorta_embedding_args *a) {

@@ -153,11 +153,6 @@ aorta_status aorta_cache_advance(struct aorta_stream *stream, const struct aorta
 
 enum { ACCEPT_SITE = 0xACCE, REST_SITE = 0x4E57, MOST_DRAFTED = 32 };
 
-static uint32_t word_of(uint64_t seed, int64_t index, int64_t row, uint32_t site, int64_t step) {
-    const struct aorta_philox counter = {{(uint32_t)(index / 4), (uint32_t)row, site, (uint32_t)step}};
-    return aorta_philox4x32_10(counter, (uint32_t)seed, (uint32_t)(seed >> 32)).word[index % 4];
-}
-
 static float logsum(const float *x, int64_t count) {
     float greatest = x[0];
     double sum = 0.0;
@@ -174,7 +169,7 @@ static aorta_status sample(const void *args) {
         a->logsums[row] = logsum(x, a->vocab);
         float best = -INFINITY;
         for (int64_t i = 0; a->tokens && i < a->vocab; i++) {
-            const float score = x[i] - logf(aorta_draw_exponential(word_of(a->seed, i, row, a->site, step)));
+            const float score = x[i] - logf(aorta_draw_exponential(aorta_philox_word(a->seed, i, row, a->site, step)));
             if (score <= best) continue;
             best = score;
             a->tokens[row] = i;
@@ -193,7 +188,7 @@ static int64_t draw_rest(const struct aorta_accept_args *a, int64_t sequence, in
         const float likely = expf(p[i] - a->p_logsums[row]);
         const float rest = all ? likely : likely - expf(q[i] - a->q_logsums[row]);
         if (rest <= 0.0f) continue;
-        const uint32_t word = word_of(a->shape.seed, i, sequence, REST_SITE, *a->step);
+        const uint32_t word = aorta_philox_word(a->shape.seed, i, sequence, REST_SITE, *a->step);
         const float score = logf(rest) - logf(aorta_draw_exponential(word));
         if (score <= best) continue;
         best = score;
@@ -211,7 +206,7 @@ static aorta_status accept(const void *args) {
             const int64_t row = at * s->batch + b, token = a->tokens[row];
             const float p = a->p[row * s->vocab + token] - a->p_logsums[row];
             const float q = a->q[row * s->vocab + token] - a->q_logsums[row];
-            if (aorta_draw_uniform(word_of(s->seed, at, b, ACCEPT_SITE, *a->step)) >= expf(p - q)) break;
+            if (aorta_draw_uniform(aorta_philox_word(s->seed, at, b, ACCEPT_SITE, *a->step)) >= expf(p - q)) break;
         }
         a->next[b] = draw_rest(a, b, at, at == s->drafted);
         a->accepted[b] = (int32_t)at;

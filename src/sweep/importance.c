@@ -246,7 +246,6 @@ aorta_status aorta_sweep_importance_make(const struct aorta_sweep_plan *plan, co
     struct fit fit;
     memset(importance, 0, sizeof *importance);
     AORTA_TRY(fit_make(&fit, plan, trials));
-    importance->trials = fit.count;
     measure_levels(plan, trials, importance);
     const double variance = measure_noise(&fit, trials, importance);
     restart(&fit);

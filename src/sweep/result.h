@@ -23,7 +23,6 @@ struct aorta_sweep_level {
 };
 
 struct aorta_sweep_importance {
-    int trials; /* that have the figure */
     /* Standard deviation of trials of the same point with as many steps, the baseline's too, less the mean of each
      * repeat; where none was repeated that of what the knobs do not explain one by one; NaN: neither is known. */
     double noise;

@@ -151,7 +151,6 @@ static void write_yaml(json_t *object, int indent, struct aorta_text *text) {
     }
 }
 
-/* The effective values, as JSON. */
 static aorta_status write_values(const char *path, const char *const *overrides, size_t count,
                                  struct aorta_json *json) {
     if (aorta_sparse_is_asked_for(path, overrides, count)) {

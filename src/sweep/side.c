@@ -281,7 +281,6 @@ static void leave_out(struct aorta_sweep_space *space, int knob) {
     for (int i = knob; i < space->count; i++) space->knobs[i] = space->knobs[i + 1];
 }
 
-/* The cell without the knob's digit. */
 static int64_t cell_without(const struct aorta_sweep_space *space, int64_t cell, int knob) {
     int64_t below = 1;
     for (int i = knob + 1; i < space->count; i++) below *= space->knobs[i].count;

@@ -157,7 +157,6 @@ extern const struct aorta_option_table aorta_train_option_table;
 /* Lists (aorta_text_next) each reason why keys that were set change nothing: "KEY, KEY (reason)". (options_check.c) */
 void aorta_train_options_without_effect(const struct aorta_train_options *options, int ranks, bool gpu,
                                         struct aorta_text *lines);
-/* These reasons, as rows of the page. */
 void aorta_train_options_reasons(struct aorta_text *text);
 
 /* The page docs/configuration.md, made from the rows. */

@@ -141,7 +141,6 @@ static bool reaches(const struct sharded *s, int piece, bool before_layers) {
     return false;
 }
 
-/* The piece's gradients are made after those of all layers. */
 static bool made_after_layers(const struct sharded *s, int piece) {
     return shares(s) && s->layouts[s->layers].pieces[piece].whole && !reaches(s, piece, false);
 }
@@ -364,7 +363,6 @@ static char *weights_of(const struct sharded *s, int unit) {
     return (char *)s->base.own.copy + base * aorta_dtype_size(s->context->dtype);
 }
 
-/* The collective that gathers shards. */
 static struct aorta_comm_call gather_call(const struct aorta_layout *layout, const void *shard, void *full,
                                           enum aorta_dtype dtype) {
     const size_t size = aorta_dtype_size(dtype);

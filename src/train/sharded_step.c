@@ -110,7 +110,6 @@ static int gradient_buffer(const struct sharded *s, int unit) {
     return (s->layers - 1 - unit) % 2;
 }
 
-/* Where the gradients of a piece are made. */
 static float *full_gradients(const struct sharded *s, int unit, int piece) {
     if (unit == s->layers) return s->root_gradients[piece];
     return s->layer_gradients[gradient_buffer(s, unit)] + s->layouts[unit].pieces[piece].full_offset;

@@ -235,7 +235,6 @@ static aorta_status update_state(struct aorta_step *step, struct aorta_stream *s
     return aorta_step_update(stream, &args);
 }
 
-/* Updates elements [first, first + count). */
 static aorta_status descend(struct aorta_step *step, struct aorta_stream *stream, int64_t first, int64_t count) {
     const struct aorta_train_context *c = step->context;
     const struct aorta_optimizer_options *o = &c->options->optimizer;

@@ -438,7 +438,7 @@ static bool say_signal(void *user, int signal) {
 }
 
 static void ask_for_signal(struct trainer *t) {
-    t->signal = t->outcome->signal = aorta_signals_get(t->signals);
+    t->signal = aorta_signals_get(t->signals);
 }
 
 static aorta_status loop(struct trainer *t) {
@@ -475,9 +475,7 @@ static void log_line(void *user, const char *line) {
 static aorta_status run_loop(struct trainer *t) {
     bool progress = t->run->progress && t->context.ranks.rank == 0;
     if (progress) aorta_progress_begin(&t->progress, stderr, "train", "steps", t->total_steps);
-    int64_t start = aorta_clock_ns();
     aorta_status status = loop(t);
-    t->outcome->wall_s = (double)(aorta_clock_ns() - start) / 1e9;
     if (progress) aorta_progress_end(&t->progress);
     if (!status && t->context.ranks.rank == 0)
         status = aorta_ops_report_products(t->context.device, log_line, (void *)t->run->log);

@@ -34,8 +34,6 @@ struct aorta_train_run {
 /* How a run ended; valid also when it was interrupted. */
 struct aorta_train_outcome {
     int64_t steps; /* finished, with a line of metrics each */
-    double wall_s; /* of the loop */
-    int signal;    /* that ended it early; 0: none */
     char *moved;   /* this rank's lines were removed and made again in this directory; the caller frees it; else NULL */
 };
 

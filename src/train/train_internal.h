@@ -124,8 +124,4 @@ aorta_status trainer_notice_removal(struct trainer *t);
 aorta_status trainer_write_line(struct trainer *t, int64_t step, double step_ms);
 void trainer_print_step(struct trainer *t, int64_t step, double step_ms);
 
-/* ---- trace files ---- */
-
-/* Which steps the profile's schedule asks for. */
-
 #endif

@@ -47,7 +47,6 @@ void aorta_safetensors_free(struct aorta_safetensors *file);
 AORTA_MUST_USE aorta_status aorta_weights_initialise(const struct aorta_train_context *context,
                                                      struct aorta_strategy *strategy);
 
-/* Whether this step is dumped. */
 bool aorta_dump_wanted(const struct aorta_train_options *options, int64_t step);
 /* <dump_dir>/params_SSSS.safetensors and grads_SSSS.safetensors, by rank 0; called by all ranks, between steps or
  * between gradients and optimizer. Gradients are those of the mean over ranks, unscaled and unclipped. */

@@ -20,7 +20,7 @@ static void build(struct hwq_graph *g) {
     static const struct hwq_kind sleeping = {.name = "sleep", .span = AORTA_SPAN_HOST, .run = run_slowly};
     const int *rank = &g->hwq->ranks.rank;
     struct hwq_tensor *counts = g->state = hwq_state(g, sizeof *counts);
-    if (counts) *counts = hwq_constant(g, AORTA_F32, 1, 2, NULL, "numbers of iterations");
+    if (counts) *counts = hwq_constant(g, AORTA_F32, 2, NULL, "numbers of iterations");
     hwq_append(g, &(struct hwq_operation){.kind = &sleeping}, &rank, sizeof rank);
     g->work = 1.0;
 }

@@ -593,11 +593,6 @@ static void test_settings_that_do_not_fit(void **state) {
     rig.run.streams = 17;
     check_fails(aorta_hwq_run_execute(&rig.run, &result), AORTA_USAGE, "runs on 1 to 16 streams (4 recommended)");
     aorta_hwq_result_free(&result);
-    rig.run.streams = 2;
-    rig.run.gate = true;
-    rig.run.sync = AORTA_HWQ_END_ONLY;
-    check_fails(aorta_hwq_run_execute(&rig.run, &result), AORTA_USAGE, "--gate");
-    aorta_hwq_result_free(&result);
     close_rig(&rig);
     const struct setting settings[] = {{"real_collectives", "true"}, {0}};
     open_rig(&rig, "comms_compute_overlap", settings);

@@ -51,25 +51,31 @@ static void end_watch(void *state) {
     free(watch);
 }
 
+/* Values that are NaN until they are measured, and what messages call them. NULL: many drivers do not count it. */
+static const struct {
+    size_t offset;
+    const char *name;
+} values[] = {
+#define AT(member) offsetof(struct aorta_device_metrics, member)
+    {AT(temperature_c), "temperature"}, {AT(power_w), "power"},
+    {AT(sm_clock_mhz), "clock"},        {AT(memory_clock_mhz), "memory clock"},
+    {AT(utilization), "utilization"},   {AT(memory_used_bytes), "memory in use"},
+    {AT(power_limit_w), "power limit"}, {AT(sm_clock_max_mhz), "highest clock"},
+    {AT(power_capped_ms), NULL},        {AT(thermal_capped_ms), NULL},
+};
+enum { VALUES = sizeof values / sizeof *values };
+
+static double *value_of(const struct aorta_device_metrics *metrics, int index) {
+    return (double *)(void *)((char *)metrics + values[index].offset);
+}
+
+/* The first value that is missing. */
 static void explain_missing(struct aorta_device_metrics *metrics) {
-    const struct {
-        const char *name;
-        double value;
-    } values[] = {{"temperature", metrics->temperature_c},
-                  {"power", metrics->power_w},
-                  {"clock", metrics->sm_clock_mhz},
-                  {"memory clock", metrics->memory_clock_mhz},
-                  {"utilization", metrics->utilization},
-                  {"memory in use", metrics->memory_used_bytes},
-                  {"power limit", metrics->power_limit_w},
-                  {"highest clock", metrics->sm_clock_max_mhz},
-                  {"reason of a low clock", metrics->clock_limits_known ? 0 : NAN}};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        if (!isnan(values[i].value)) continue;
-        snprintf(metrics->reason, sizeof metrics->reason, "the driver does not report the %s of this device",
-                 values[i].name);
-        return;
-    }
+    const char *missing = metrics->clock_limits_known ? NULL : "reason of a low clock";
+    for (int i = VALUES; i-- > 0;)
+        if (values[i].name && isnan(*value_of(metrics, i))) missing = values[i].name;
+    if (!missing) return;
+    snprintf(metrics->reason, sizeof metrics->reason, "the driver does not report the %s of this device", missing);
 }
 
 /* The path of a library can be longer than the reason may be: its last part stays, with what is wrong. */
@@ -82,26 +88,16 @@ static void put_reason(char *out, size_t capacity, const char *reason) {
 }
 
 struct aorta_device_metrics aorta_device_unmeasured(const char *reason) {
-    struct aorta_device_metrics metrics = {.temperature_c = NAN,
-                                           .power_w = NAN,
-                                           .power_limit_w = NAN,
-                                           .sm_clock_mhz = NAN,
-                                           .sm_clock_max_mhz = NAN,
-                                           .memory_clock_mhz = NAN,
-                                           .utilization = NAN,
-                                           .memory_used_bytes = NAN,
-                                           .power_capped_ms = NAN,
-                                           .thermal_capped_ms = NAN};
+    struct aorta_device_metrics metrics = {0};
+    for (int i = 0; i < VALUES; i++) *value_of(&metrics, i) = NAN;
     put_reason(metrics.reason, sizeof metrics.reason, reason);
     return metrics;
 }
 
-bool aorta_device_measured(const struct aorta_device_metrics *m) {
-    const double values[] = {m->temperature_c,    m->power_w,          m->power_limit_w, m->sm_clock_mhz,
-                             m->sm_clock_max_mhz, m->memory_clock_mhz, m->utilization,   m->memory_used_bytes};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        if (!isnan(values[i])) return true;
-    return m->clock_limits_known;
+bool aorta_device_measured(const struct aorta_device_metrics *metrics) {
+    for (int i = 0; i < VALUES; i++)
+        if (values[i].name && !isnan(*value_of(metrics, i))) return true;
+    return metrics->clock_limits_known;
 }
 
 static struct aorta_device_metrics measure_device(struct gpu_manager *manager, const struct gpu_managed *device) {

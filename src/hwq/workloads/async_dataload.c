@@ -133,7 +133,7 @@ static struct hwq_tensor load(struct hwq_graph *g, int64_t index, int64_t images
     const int s = hwq_stream(g, PREPARE, ROLES, index);
     const struct aorta_image shape = {images, o->pixels, o->pixels, COLOURS};
     const int64_t count = images * COLOURS * o->pixels * o->pixels, bytes = count * (int64_t)sizeof(float);
-    const struct hwq_tensor loaded = hwq_pinned(g, AORTA_U8, 1, bytes + images, false, "loaded images");
+    const struct hwq_tensor loaded = hwq_pinned(g, AORTA_U8, bytes + images, false, "loaded images");
     const struct hwq_tensor raw = hwq_result(g, AORTA_U8, 1, bytes + images, "images");
     const struct hwq_tensor prepared = hwq_result(g, AORTA_F32, count / COLOURS, COLOURS, "prepared images");
     uint8_t *flips = hwq_at_device(hwq_retyped(loaded, bytes, AORTA_U8, images));

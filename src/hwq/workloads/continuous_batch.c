@@ -71,7 +71,7 @@ static void make_group(struct hwq_graph *g, struct group *group, int64_t sequenc
     for (int64_t i = 0; i < sequences; i++) full[i] = fresh > 1 ? 0 : o->window; /* a prompt's cache is empty */
     group->rows = sequences * fresh;
     group->y = hwq_input(g, id, group->rows, o->width, 1.0f, "input");
-    group->cache = hwq_cache(g, id + 1, shape, hwq_constant(g, AORTA_I64, 1, sequences, full, "positions"));
+    group->cache = hwq_cache(g, id + 1, shape, hwq_constant(g, AORTA_I64, sequences, full, "positions"));
     group->qkv = hwq_result(g, AORTA_F32, o->layers * group->rows, 3 * o->width, "queries, keys, values");
 }
 

@@ -120,7 +120,7 @@ static void make_parameters(struct hwq_graph *g, struct state *state, int64_t l)
     const uint64_t place = (uint64_t)(aorta_comm_rank(g->hwq->world) % o->tensor);
     const int64_t count = state->padded / state->shards;
     const struct hwq_tensor none = {0};
-    const struct hwq_tensor full = hwq_constant(g, AORTA_F32, 1, state->padded, NULL, "start values");
+    const struct hwq_tensor full = hwq_constant(g, AORTA_F32, state->padded, NULL, "start values");
     const struct hwq_block b = block_in(o, full, none, none, NULL);
     const struct {
         struct hwq_tensor tensor;
@@ -134,7 +134,7 @@ static void make_parameters(struct hwq_graph *g, struct state *state, int64_t l)
                                    tensors[i].tensor.rows * tensors[i].tensor.columns,
                                    1.0f / sqrtf((float)tensors[i].fan), hwq_floats(tensors[i].tensor)));
     state->full[l] = hwq_shaped(full, state->shards, count);
-    state->shard[l] = hwq_constant(g, AORTA_F32, 1, count, NULL, "shard of a block");
+    state->shard[l] = hwq_constant(g, AORTA_F32, count, NULL, "shard of a block");
     if (g->status) return;
     hwq_fail(g, aorta_copy(g->hwq->streams[0], hwq_floats(state->shard[l]),
                            hwq_floats(hwq_rows(state->full[l], state->shard_index, 1)), hwq_bytes(state->shard[l])));

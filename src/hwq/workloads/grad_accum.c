@@ -79,7 +79,7 @@ static struct hwq_tensor labels_of(struct hwq_graph *g, int64_t index) {
     const struct options *o = g->options;
     int64_t values[1 << 10];
     for (int64_t i = 0; i < o->batch; i++) values[i] = (index * 131 + i * 37) % o->classes;
-    return hwq_constant(g, AORTA_I64, 1, o->batch, values, "labels");
+    return hwq_constant(g, AORTA_I64, o->batch, values, "labels");
 }
 
 /* Ranks have equal inputs, so their sum is a multiple of our own. */

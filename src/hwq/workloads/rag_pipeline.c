@@ -48,7 +48,7 @@ static void make_models(struct hwq_graph *g, struct state *state) {
                                                                                             .y = documents}));
     state->texts = hwq_input(g, 17, o->documents, o->width, 1.0f, "texts");
     for (int64_t l = 0; l < o->layers; l++) state->blocks[l] = hwq_block(g, 20 * (uint64_t)(l + 2), o->width);
-    state->nothing = hwq_constant(g, AORTA_I64, 1, 1, NULL, "positions");
+    state->nothing = hwq_constant(g, AORTA_I64, 1, NULL, "positions");
 }
 
 static void search(struct hwq_graph *g, const struct state *state, struct group *group, int64_t index) {

@@ -78,11 +78,6 @@ static aorta_status run_accept(const struct hwq_operation *o, struct aorta_strea
     return aorta_accept(stream, &args);
 }
 
-static unsigned word_of(uint64_t seed, int64_t index, uint32_t site, int64_t step) {
-    const struct aorta_philox counter = {{(uint32_t)(index / 4), 0, site, (uint32_t)step}};
-    return aorta_philox4x32_10(counter, (uint32_t)seed, (uint32_t)(seed >> 32)).word[index % 4];
-}
-
 /* The random numbers limit the count; where rounding matters, the device's count is right. */
 static struct hwq_value accepted_element(const struct hwq_element *e) {
     enum { ACCEPT_SITE = 0xACCE }; /* see ops/inference.c */
@@ -95,7 +90,7 @@ static struct hwq_value accepted_element(const struct hwq_element *e) {
         if (token < 0 || token >= shape->vocab) return hwq_exact(NAN);
         const double ratio = exp(hwq_at(e, P, j, token).value - hwq_at(e, P_LOGSUMS, j, 0).value -
                                  hwq_at(e, Q, j, token).value + hwq_at(e, Q_LOGSUMS, j, 0).value);
-        const double number = (double)aorta_draw_uniform(word_of(shape->seed, j, ACCEPT_SITE, step));
+        const double number = (double)aorta_draw_uniform(aorta_philox_word(shape->seed, j, 0, ACCEPT_SITE, step));
         if (fabs(number - ratio) < 1e-4 ? found == (double)j : number >= ratio) break;
     }
     return hwq_exact((double)j);
@@ -152,7 +147,7 @@ static void make_request(struct hwq_graph *g, struct state *state, int64_t index
     int64_t start[MOST_FRESH + 3] = {0};
     start[0] = index % o->vocab;
     start[state->fresh] = o->context; /* the context is full */
-    const struct hwq_tensor memory = hwq_constant(g, AORTA_I64, 1, state->fresh + 3, start, "tokens and counters");
+    const struct hwq_tensor memory = hwq_constant(g, AORTA_I64, state->fresh + 3, start, "tokens and counters");
     r->tokens = hwq_columns(memory, 0, state->fresh);
     r->positions = hwq_columns(memory, state->fresh, 1);
     r->step = hwq_columns(memory, state->fresh + 1, 1);

@@ -50,7 +50,7 @@ static void build(struct hwq_graph *g) {
     struct state *state = g->state = hwq_state(g, sizeof *state);
     if (!state) return;
     for (int s = 0; s < g->hwq->stream_count; s++)
-        state->values[s] = hwq_constant(g, AORTA_F32, 1, o->elements, NULL, "values");
+        state->values[s] = hwq_constant(g, AORTA_F32, o->elements, NULL, "values");
     for (int64_t c = 0; c < o->chains && !g->status; c++)
         for (int s = 0; s < g->hwq->stream_count; s++)
             for (int l = 0; l < LINKS; l++)
@@ -91,7 +91,7 @@ static aorta_status verify(struct hwq_graph *g, struct aorta_hwq_check *check) {
         AORTA_TRY(aorta_hwq_transfer(hwq, got, hwq_floats(state->values[s]), bytes));
         AORTA_TRY(aorta_hwq_values(hwq, (uint64_t)s, 0, o->elements, 1.0f, first));
         for (int64_t i = 0; i < o->elements; i++)
-            aorta_hwq_compare(check, (double)got[i], chain((double)first[i], o->chains), fmin(tolerance, 0.01), 0.0,
+            aorta_hwq_compare(check, (double)got[i], chain((double)first[i], o->chains), fmin(tolerance, 0.01),
                               "element %lld of stream %d", (long long)i, s);
     }
     return NULL;

@@ -101,10 +101,10 @@ static const struct hwq_kind adamw = {
 static void make_layer(struct hwq_graph *g, struct state *state, int64_t l) {
     const struct options *o = g->options;
     struct layer *layer = &state->layers[l];
-    layer->parameters = hwq_pinned(g, AORTA_F32, 1, state->count, false, "parameters");
-    layer->gradients = hwq_pinned(g, AORTA_F32, 1, state->count, true, "gradients on the host");
-    layer->m = hwq_pinned(g, AORTA_F32, 1, state->count, false, "m");
-    layer->v = hwq_pinned(g, AORTA_F32, 1, state->count, false, "v");
+    layer->parameters = hwq_pinned(g, AORTA_F32, state->count, false, "parameters");
+    layer->gradients = hwq_pinned(g, AORTA_F32, state->count, true, "gradients on the host");
+    layer->m = hwq_pinned(g, AORTA_F32, state->count, false, "m");
+    layer->v = hwq_pinned(g, AORTA_F32, state->count, false, "v");
     if (g->status) return;
     layer->step = (struct aorta_step_state){.lr = rate, .finite = 1, .grad_factor = 1.0f};
     layer->pool = state->pool;

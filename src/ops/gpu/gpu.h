@@ -85,7 +85,6 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *str
 AORTA_MUST_USE aorta_status aorta_ops_gpu_sort(struct aorta_stream *stream, struct aorta_gpu_sort_args args, int passes,
                                                uint32_t *const keys[2], uint32_t *const values[2]);
 
-/* The widest heads of attention and rows of a LayerNorm that have kernels. */
 int64_t aorta_ops_gpu_most_head_dim(void);
 int64_t aorta_ops_gpu_most_norm_row(void);
 /* Where attention's kernels for heads of this width are; NULL: there are none. */

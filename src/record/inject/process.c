@@ -247,7 +247,8 @@ void aorta_inject_put_process(struct aorta_spool *spool, const struct aorta_inje
 
 enum phase { ATTACHED, ASKED, LEAVING, GONE, CANCELLED };
 
-static bool move_on(struct aorta_inject_detach *detach, int from, int to) {
+static bool move_on(struct aorta_inject_detach *detach, int to) {
+    int from = ASKED;
     return atomic_compare_exchange_strong(&detach->phase, &from, to);
 }
 
@@ -258,7 +259,7 @@ static void at_call(void *user, uint32_t domain, uint32_t id, const void *data) 
     (void)id;
     if (domain != AORTA_CUPTI_DOMAIN_DRIVER && domain != AORTA_CUPTI_DOMAIN_RUNTIME) return;
     memcpy(&site, data, sizeof site);
-    if (site != AORTA_CUPTI_SITE_EXIT || !move_on(detach, ASKED, LEAVING)) return;
+    if (site != AORTA_CUPTI_SITE_EXIT || !move_on(detach, LEAVING)) return;
     detach->cupti->api.unsubscribe(detach->subscriber);
     detach->result = detach->cupti->api.finalize();
     atomic_store(&detach->phase, GONE);
@@ -289,7 +290,7 @@ void aorta_inject_detach_forget(struct aorta_inject_detach *detach) {
 }
 
 void aorta_inject_detach_cancel(struct aorta_inject_detach *detach) {
-    if (move_on(detach, ASKED, CANCELLED)) detach->cupti->api.unsubscribe(detach->subscriber);
+    if (move_on(detach, CANCELLED)) detach->cupti->api.unsubscribe(detach->subscriber);
 }
 
 /* ---- NVTX ---- */
