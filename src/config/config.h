@@ -31,10 +31,10 @@ struct aorta_option_table {
     size_t alias_count;
 };
 
-/* A reason why keys change nothing, and the number of the fact that it holds with. */
+/* Why keys change nothing. */
 struct aorta_option_reason {
-    const char *reason; /* follows the keys, in parentheses */
-    int fact;
+    bool holds;
+    const char *reason;   /* follows the keys, in parentheses */
     const char *keys[12]; /* then NULL */
 };
 
@@ -77,7 +77,7 @@ void aorta_config_place(const struct aorta_config *config, const char *key, stru
  * key has the first reason that holds. Empty values (false, null, {}, []) are not named where the default is empty,
  * too. */
 void aorta_config_without_effect(const struct aorta_config *config, const struct aorta_option_reason *reasons,
-                                 size_t count, const bool *facts, struct aorta_text *lines);
+                                 size_t count, struct aorta_text *lines);
 /* Adds the same lines for the keys in table->ignored. */
 void aorta_config_ignored(const struct aorta_config *config, struct aorta_text *lines);
 void aorta_option_reasons_markdown(const struct aorta_option_reason *reasons, size_t count, struct aorta_text *text);

@@ -231,13 +231,13 @@ static void put_key(struct aorta_text *text, const char *key, const char *before
 }
 
 void aorta_config_without_effect(const struct aorta_config *config, const struct aorta_option_reason *reasons,
-                                 size_t count, const bool *facts, struct aorta_text *lines) {
+                                 size_t count, struct aorta_text *lines) {
     for (size_t i = 0; i < count; i++) {
         const char *before = NULL;
         for (const char *const *key = reasons[i].keys; *key; key++) {
-            bool named = !was_asked_for(config, *key) || !facts[reasons[i].fact];
+            bool named = !was_asked_for(config, *key) || !reasons[i].holds;
             for (size_t earlier = 0; earlier < i && !named; earlier++)
-                named = has_key(&reasons[earlier], *key) && facts[reasons[earlier].fact];
+                named = has_key(&reasons[earlier], *key) && reasons[earlier].holds;
             if (named) continue;
             put_key(lines, *key, before);
             before = *key;

@@ -306,34 +306,28 @@ void aorta_sparse_options_free(struct aorta_sparse_options *options) {
 
 /* ---- keys without effect ---- */
 
-enum fact { NO_CACHE, SGD, OTHER_DIRECTORY, NOT_BY_HOST, SIZES_LISTED, NO_MADE_TABLES, ON_GPU, FACTS };
-
-static const struct aorta_option_reason reasons[] = {
-    {"RunOptions.compute_kernel has no cache", NO_CACHE, {"RunOptions.cache_load_factor"}},
-    {"RunOptions.sparse_optimizer=EXACT_SGD has none", SGD, {"RunOptions.sparse_eps"}},
-    {"training.output_dir or no RunOptions.profile_dir is given",
-     OTHER_DIRECTORY,
-     {"RunOptions.profile_dir", "RunOptions.name"}},
-    {"RunOptions.sharding_type does not divide by host", NOT_BY_HOST, {"RunOptions.local_world_size"}},
-    {"ModelSelectionConfig.batch_sizes decides", SIZES_LISTED, {"ModelSelectionConfig.batch_size"}},
-    {"all tables are additional ones", NO_MADE_TABLES, {"EmbeddingTablesConfig.embedding_feature_dim"}},
-    {"the device is a GPU", ON_GPU, {"RunOptions.reduce_on_cpu"}},
-};
-enum { REASONS = sizeof reasons / sizeof *reasons };
-
 void aorta_sparse_options_without_effect(const struct aorta_sparse_options *options, bool gpu,
                                          struct aorta_text *lines) {
     const enum aorta_sparse_sharding sharding = options->run.sharding;
-    const bool facts[FACTS] = {
-        [NO_CACHE] = !aorta_sparse_has_cache(options),
-        [SGD] = options->run.optimizer == AORTA_SPARSE_SGD,
-        [OTHER_DIRECTORY] = !options->output_dir,
-        [NOT_BY_HOST] = sharding != AORTA_TABLE_ROW_WISE && sharding != AORTA_TABLE_COLUMN_WISE,
-        [SIZES_LISTED] = options->model.batch_sizes.items,
-        [NO_MADE_TABLES] = !options->tables.unweighted && !options->tables.weighted,
-        [ON_GPU] = gpu,
+    const bool by_host = sharding == AORTA_TABLE_ROW_WISE || sharding == AORTA_TABLE_COLUMN_WISE;
+    const struct aorta_option_reason reasons[] = {
+        {!aorta_sparse_has_cache(options), "RunOptions.compute_kernel has no cache", {"RunOptions.cache_load_factor"}},
+        {options->run.optimizer == AORTA_SPARSE_SGD,
+         "RunOptions.sparse_optimizer=EXACT_SGD has none",
+         {"RunOptions.sparse_eps"}},
+        {!options->output_dir,
+         "training.output_dir or no RunOptions.profile_dir is given",
+         {"RunOptions.profile_dir", "RunOptions.name"}},
+        {!by_host, "RunOptions.sharding_type does not divide by host", {"RunOptions.local_world_size"}},
+        {options->model.batch_sizes.items,
+         "ModelSelectionConfig.batch_sizes decides",
+         {"ModelSelectionConfig.batch_size"}},
+        {!options->tables.unweighted && !options->tables.weighted,
+         "all tables are additional ones",
+         {"EmbeddingTablesConfig.embedding_feature_dim"}},
+        {gpu, "the device is a GPU", {"RunOptions.reduce_on_cpu"}},
     };
-    aorta_config_without_effect(&options->train.config, reasons, REASONS, facts, lines);
+    aorta_config_without_effect(&options->train.config, reasons, sizeof reasons / sizeof *reasons, lines);
     aorta_train_options_without_effect(&options->train, (int)options->run.world_size, gpu, lines);
 }
 
