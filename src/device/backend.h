@@ -62,15 +62,15 @@ struct aorta_prepared {
 
 struct aorta_backend {
     enum aorta_device_kind kind;
-    aorta_status (*open)(int index, struct aorta_device **device); /* fills backend and info; else zero */
+    /* Fills backend and info; else zero. */
+    aorta_status (*open)(const struct aorta_backend *backend, int index, struct aorta_device **device);
     void (*close)(struct aorta_device *device);
-    int64_t (*now_ns)(struct aorta_device *device);
     int64_t (*clock_error_ns)(struct aorta_device *device); /* NULL: none */
 
     /* System memory, uncounted and uncached (memory.c does both); aligned to 256 bytes. NULL without a failure when
      * there is no more. */
     aorta_status (*memory_get)(struct aorta_device *device, size_t bytes, void **memory);
-    void (*memory_put)(struct aorta_device *device, void *memory, size_t bytes);
+    void (*memory_put)(struct aorta_device *device, void *memory);
     aorta_status (*pinned_get)(struct aorta_device *device, size_t bytes, void **memory);
     void (*pinned_put)(struct aorta_device *device, void *memory, size_t bytes);
     uint64_t (*memory_free)(struct aorta_device *device); /* what memory_get could still give, in all */

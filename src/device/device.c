@@ -156,7 +156,7 @@ static void close_parts(struct aorta_device *device) {
 
 aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct aorta_device **device) {
     struct aorta_device *opened;
-    AORTA_TRY(backends[kind]->open(index, &opened));
+    AORTA_TRY(backends[kind]->open(backends[kind], index, &opened));
     opened->attachments_lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
     aorta_status status = aorta_memory_create(opened, &opened->memory);
     if (status) {
@@ -225,10 +225,6 @@ void aorta_device_close(struct aorta_device *device) {
 
 const struct aorta_device_info *aorta_device_get_info(const struct aorta_device *device) {
     return &device->info;
-}
-
-int64_t aorta_device_now_ns(struct aorta_device *device) {
-    return device->backend->now_ns(device);
 }
 
 int64_t aorta_device_clock_error_ns(struct aorta_device *device) {

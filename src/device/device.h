@@ -65,10 +65,9 @@ AORTA_MUST_USE aorta_status aorta_device_open_best(int local_rank, struct aorta_
                                                    struct aorta_device_warning *warning);
 void aorta_device_close(struct aorta_device *device);
 const struct aorta_device_info *aorta_device_get_info(const struct aorta_device *device);
-/* The device clock, read by the host (CLOCK_MONOTONIC), and the largest difference in ns of a timestamp that the device
+/* Times of a device are those of aorta_clock_ns. This is the largest difference in ns of a timestamp that the device
  * makes now. CPU: 0. GPU: the bound of the clocks' offset from exchanged messages, the error of the timestamps at that
  * time, a tick, and the possible drift since. Any thread. */
-int64_t aorta_device_now_ns(struct aorta_device *device);
 int64_t aorta_device_clock_error_ns(struct aorta_device *device);
 
 /* ---- memory ---- */

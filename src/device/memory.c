@@ -76,7 +76,7 @@ static struct block take_live(struct aorta_memory *memory, const void *address) 
 
 static void release(struct aorta_memory *memory, struct block block) {
     memory->info.reserved -= block.bytes;
-    memory->device->backend->memory_put(memory->device, block.memory, block.bytes);
+    memory->device->backend->memory_put(memory->device, block.memory);
 }
 
 static struct block take_cached(struct aorta_memory *memory, size_t index) {
@@ -134,7 +134,7 @@ static const char *readable(uint64_t bytes, char *text, size_t size) {
 /* Asking the system costs up to some hundred microseconds, so an answer serves for `age_ns`. */
 static uint64_t system_free(struct aorta_memory *memory, int64_t age_ns) {
     struct aorta_device *device = memory->device;
-    int64_t now = device->backend->now_ns(device);
+    int64_t now = aorta_clock_ns();
     if (!memory->asked_ns || now - memory->asked_ns > age_ns) {
         memory->system_free = device->backend->memory_free(device);
         memory->asked_ns = now;

@@ -1,5 +1,6 @@
 /* The map of a device's streams: creates and probes them, with kernels that stamp themselves. */
 #include "hwq/map.h"
+#include "base/clock.h"
 #include "base/statistics.h"
 #include "device/gpu.h"
 #include "device/owned.h"
@@ -67,7 +68,6 @@ static aorta_status touch(struct bench *bench, int index) {
 /* The host polls for the end of work without stamps. The stamps are the last poll before the end (0: none) and the poll
  * that found the end. */
 static void poll_ends(struct bench *bench, const int *probed, int count) {
-    struct aorta_device *device = bench->options->device;
     for (int i = 0; i < count; i++)
         if (bench->done[probed[i]]) memset(bench->stamps[probed[i]], 0, sizeof *bench->stamps);
     for (bool missing = true; missing;) {
@@ -76,9 +76,9 @@ static void poll_ends(struct bench *bench, const int *probed, int count) {
             struct aorta_event *done = bench->done[probed[i]];
             int64_t *stamps = bench->stamps[probed[i]];
             if (!done || stamps[1]) continue;
-            int64_t before_ns = aorta_device_now_ns(device);
+            int64_t before_ns = aorta_clock_ns();
             if (aorta_event_done(done)) {
-                stamps[1] = aorta_device_now_ns(device);
+                stamps[1] = aorta_clock_ns();
             } else {
                 stamps[0] = before_ns;
                 missing = true;
@@ -111,7 +111,7 @@ static aorta_status queue_round(struct bench *bench, int blocker, bool followed,
 static aorta_status try_round(struct bench *bench, int blocker, bool followed, const int *probed, int count,
                               bool *blocked, bool *valid) {
     AORTA_TRY(queue_round(bench, blocker, followed, probed, count));
-    int64_t launch_ns = aorta_device_now_ns(bench->options->device);
+    int64_t launch_ns = aorta_clock_ns();
     poll_ends(bench, probed, count);
     AORTA_TRY(aorta_stream_synchronize(bench->streams[blocker]));
     for (int i = 0; i < count; i++) AORTA_TRY(aorta_stream_synchronize(bench->streams[probed[i]]));

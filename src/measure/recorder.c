@@ -3,6 +3,7 @@
 #include "measure/recorder.h"
 #include "base/arena.h"
 #include "base/array.h"
+#include "base/clock.h"
 #include "measure/tracer.h"
 
 #include <stdlib.h>
@@ -135,7 +136,7 @@ void aorta_recorder_captured(struct aorta_recorder *recorder) {
 
 void aorta_recorder_launched(struct aorta_recorder *recorder) {
     struct slot *now = current_slot(recorder);
-    int64_t launch_ns = aorta_device_now_ns(recorder->device);
+    int64_t launch_ns = aorta_clock_ns();
     for (size_t i = 0; i < now->captured_count; i++) now->ranges[i].enqueue_ns = launch_ns;
 }
 
@@ -196,7 +197,7 @@ aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_str
     size_t at = slot->range_count;
     slot->ranges[at] = (struct aorta_range){
         .info = *info,
-        .enqueue_ns = aorta_device_now_ns(recorder->device),
+        .enqueue_ns = aorta_clock_ns(),
         .stream = stream_number(recorder, stream),
         .owner = info->inner ? outer : -1,
     };

@@ -1,4 +1,5 @@
 /* The GPU driver on the fake CUDA: timestamps, events without a time, and the clock that timestamps are read from. */
+#include "base/clock.h"
 #include "device/gpu_rig.h"
 
 #include <stdlib.h>
@@ -72,10 +73,10 @@ static void test_untimed_events_have_no_time(void **state) {
 
 /* The least error of a stamp: never more than the device's bound. */
 static int64_t look_at_the_clock(struct aorta_device *device, struct aorta_stream *stream, int64_t *stamp) {
-    int64_t allowed = aorta_device_clock_error_ns(device), before = aorta_device_now_ns(device);
+    int64_t allowed = aorta_device_clock_error_ns(device), before = aorta_clock_ns();
     check_ok(aorta_timestamp(stream, stamp));
     check_ok(aorta_stream_synchronize(stream));
-    int64_t after = aorta_device_now_ns(device), early = before - *stamp, late = *stamp - after;
+    int64_t after = aorta_clock_ns(), early = before - *stamp, late = *stamp - after;
     int64_t off = early > late ? early : late, allowed_then = aorta_device_clock_error_ns(device);
     assert_true(off <= (allowed > allowed_then ? allowed : allowed_then));
     return off;
@@ -115,9 +116,9 @@ static void test_the_clocks_stay_together(void **state) {
     struct aorta_device *device = open_gpu();
     struct aorta_stream *stream = open_stream(device, "clock");
     void *stamp;
-    struct old_time old = {.before_ns = aorta_device_now_ns(device)};
+    struct old_time old = {.before_ns = aorta_clock_ns()};
     old.timer = control()->timer();
-    old.after_ns = aorta_device_now_ns(device);
+    old.after_ns = aorta_clock_ns();
     const int64_t allowed = 2 * aorta_device_clock_error_ns(device);
     int64_t off = INT64_MAX, old_off = INT64_MAX;
     check_ok(aorta_pinned_alloc(device, sizeof(int64_t), "stamp", &stamp));

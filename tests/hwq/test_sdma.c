@@ -188,9 +188,9 @@ static void peers_and_wrong_products(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        with_device(figures_follow_from_samples),
-        with_device(no_overlap),
-        with_device(runs_in_all_directions),
+        with_device(figures_follow_from_samples), with_device(no_overlap),
+        with_device(runs_in_all_directions),      with_device(lost_bytes_are_found),
+        with_device(peers_and_wrong_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,11 +135,11 @@ enum {
     LARGE = 16 * 1024 * 1024, /* from this size on, free memory is read first */
 };
 
-static aorta_status cpu_open(int index, struct aorta_device **device) {
+static aorta_status cpu_open(const struct aorta_backend *backend, int index, struct aorta_device **device) {
     if (index != 0) return AORTA_ERROR(AORTA_UNSUPPORTED, "no device cpu:%d: there is one cpu device, cpu:0", index);
     *device = calloc(1, sizeof **device);
     if (!*device) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a device");
-    (*device)->backend = &aorta_cpu_backend;
+    (*device)->backend = backend;
     (*device)->info.kind = AORTA_DEVICE_CPU;
     describe_host(&(*device)->info);
     return NULL;
@@ -147,11 +147,6 @@ static aorta_status cpu_open(int index, struct aorta_device **device) {
 
 static void cpu_close(struct aorta_device *device) {
     free(device);
-}
-
-static int64_t cpu_now_ns(struct aorta_device *device) {
-    (void)device;
-    return aorta_clock_ns();
 }
 
 static void *get_aligned(size_t bytes, size_t alignment) {
@@ -169,8 +164,8 @@ static aorta_status cpu_memory_get(struct aorta_device *device, size_t bytes, vo
     return NULL;
 }
 
-static void cpu_memory_put(struct aorta_device *device, void *memory, size_t bytes) {
-    (void)device, (void)bytes;
+static void cpu_memory_put(struct aorta_device *device, void *memory) {
+    (void)device;
     free(memory);
 }
 
@@ -198,7 +193,6 @@ const struct aorta_backend aorta_cpu_backend = {
     .kind = AORTA_DEVICE_CPU,
     .open = cpu_open,
     .close = cpu_close,
-    .now_ns = cpu_now_ns,
     .memory_get = cpu_memory_get,
     .memory_put = cpu_memory_put,
     .pinned_get = cpu_pinned_get,

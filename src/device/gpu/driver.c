@@ -213,14 +213,6 @@ static aorta_status gpu_open(const struct aorta_backend *backend, int index, str
     return NULL;
 }
 
-static aorta_status cuda_open(int index, struct aorta_device **device) {
-    return gpu_open(&aorta_cuda_backend, index, device);
-}
-
-static aorta_status hip_open(int index, struct aorta_device **device) {
-    return gpu_open(&aorta_hip_backend, index, device);
-}
-
 aorta_status aorta_gpu_make_current(struct aorta_device *base) {
     struct gpu_device *device = gpu_device(base);
     int result = device->driver.api.context_set(device->context);
@@ -241,12 +233,6 @@ bool aorta_device_is_gpu(const struct aorta_device *device) {
 
 const struct aorta_gpu_properties *aorta_gpu_get_properties(const struct aorta_device *device) {
     return aorta_device_is_gpu(device) ? &gpu_device(device)->properties : NULL;
-}
-
-/* Device time is the host's clock: kernels turn the device's timer into it. */
-static int64_t gpu_now_ns(struct aorta_device *device) {
-    (void)device;
-    return aorta_clock_ns();
 }
 
 aorta_status aorta_gpu_enable_peer(struct aorta_device *base, struct aorta_device *other, bool *direct) {
@@ -287,9 +273,8 @@ static aorta_status gpu_memory_get(struct aorta_device *base, size_t bytes, void
     return check_memory(device, device->driver.api.memory_alloc(memory, bytes));
 }
 
-static void gpu_memory_put(struct aorta_device *base, void *memory, size_t bytes) {
+static void gpu_memory_put(struct aorta_device *base, void *memory) {
     struct gpu_device *device = gpu_device(base);
-    (void)bytes;
     if (aorta_gpu_given_up(device)) return;
     device->driver.api.context_set(device->context); /* a lost device: its memory is gone anyway */
     device->driver.api.memory_free(memory);
@@ -319,9 +304,9 @@ static uint64_t gpu_memory_free(struct aorta_device *base) {
 }
 
 #define MEMBERS                                                                                                        \
-    .close = gpu_close, .now_ns = gpu_now_ns, .clock_error_ns = aorta_gpu_clock_error_ns,                              \
-    .memory_get = gpu_memory_get, .memory_put = gpu_memory_put, .pinned_get = gpu_pinned_get,                          \
-    .pinned_put = gpu_pinned_put, .memory_free = gpu_memory_free, .stream_create = aorta_gpu_stream_create,            \
+    .open = gpu_open, .close = gpu_close, .clock_error_ns = aorta_gpu_clock_error_ns, .memory_get = gpu_memory_get,    \
+    .memory_put = gpu_memory_put, .pinned_get = gpu_pinned_get, .pinned_put = gpu_pinned_put,                          \
+    .memory_free = gpu_memory_free, .stream_create = aorta_gpu_stream_create,                                          \
     .stream_destroy = aorta_gpu_stream_destroy, .stream_limit = aorta_gpu_stream_limit,                                \
     .stream_synchronize = aorta_gpu_stream_synchronize, .launch = aorta_gpu_stream_launch,                             \
     .prepared_bytes = sizeof(struct gpu_prepared), .prepare = aorta_gpu_prepared_make,                                 \
@@ -336,8 +321,8 @@ static uint64_t gpu_memory_free(struct aorta_device *base) {
     .capture_free = aorta_gpu_capture_free, .graph_launch = aorta_gpu_graph_launch,                                    \
     .graph_destroy = aorta_gpu_graph_destroy
 
-const struct aorta_backend aorta_cuda_backend = {.kind = AORTA_DEVICE_CUDA, .open = cuda_open, MEMBERS};
-const struct aorta_backend aorta_hip_backend = {.kind = AORTA_DEVICE_HIP, .open = hip_open, MEMBERS};
+const struct aorta_backend aorta_cuda_backend = {.kind = AORTA_DEVICE_CUDA, MEMBERS};
+const struct aorta_backend aorta_hip_backend = {.kind = AORTA_DEVICE_HIP, MEMBERS};
 
 /* ---- inventory ---- */
 

@@ -1,5 +1,6 @@
 /* Collectives keep their place on the stream: between kernels, across streams, in graphs. And what happens when a rank
  * does not come. */
+#include "base/clock.h"
 #include "suite.h"
 
 #include "device/gpu.h"
@@ -145,11 +146,11 @@ static void test_barrier(void **state) {
     check_ok(aorta_barrier(suite->world, suite->stream));
     suite_finish(suite, suite->stream);
     if (suite->rank == suite->size - 1) usleep(100000);
-    host[0] = aorta_device_now_ns(suite->device);
+    host[0] = aorta_clock_ns();
     int64_t entered_ns = host[0];
     check_ok(aorta_barrier(suite->world, suite->stream));
     suite_finish(suite, suite->stream);
-    int64_t left_ns = aorta_device_now_ns(suite->device);
+    int64_t left_ns = aorta_clock_ns();
     host[0] = entered_ns;
     suite_push(suite, times);
     check_ok(aorta_all_reduce(suite->world, suite->stream, times, times, 1, AORTA_I64, AORTA_MAX));
@@ -170,10 +171,10 @@ static void test_timeout(void **state) {
     check_ok(aorta_stream_create(suite->device, "impatient", AORTA_PRIORITY_NORMAL, &stream));
     float *buffer = suite_buffer(suite, 100, AORTA_F32);
     if (suite->rank == 0) {
-        int64_t start_ns = aorta_device_now_ns(suite->device);
+        int64_t start_ns = aorta_clock_ns();
         check_ok(aorta_all_reduce(impatient, stream, buffer, buffer, 100, AORTA_F32, AORTA_SUM));
         aorta_status status = aorta_stream_synchronize(stream);
-        assert_true(aorta_device_now_ns(suite->device) - start_ns < 5000000000);
+        assert_true(aorta_clock_ns() - start_ns < 5000000000);
         assert_non_null(status);
         assert_non_null(strstr(aorta_status_message(status), "all_reduce #1"));
         assert_non_null(strstr(aorta_status_message(status), "rank 0 waited 0.3 s"));
