@@ -10,8 +10,7 @@
  * where nothing is cut. */
 int aorta_terminal_width(FILE *stream);
 
-/* Columns that the text takes. */
-int aorta_columns(const char *text);
+int aorta_columns(const char *text); /* that it takes */
 
 /* The text in exactly `width` columns: padded on the right, or cut with an ellipsis at its end. */
 void aorta_text_column(struct aorta_text *out, const char *text, int width);

@@ -4,14 +4,12 @@
 
 #include <stddef.h>
 
-enum { AORTA_PLACE_ALIGNMENT = 256 }; /* bytes: as device memory */
-
 struct aorta_place {
     void *memory; /* NULL: nothing */
     size_t bytes; /* left */
 };
 
-size_t aorta_place_round(size_t bytes); /* up to the alignment */
+size_t aorta_place_round(size_t bytes); /* up to a multiple of 256, as device memory is aligned */
 
 /* The next `bytes` of it, aligned; NULL, and nothing is taken, where fewer are left. */
 void *aorta_place_take(struct aorta_place *place, size_t bytes);

@@ -64,7 +64,6 @@ void aorta_table_csv_lines(const struct aorta_result_table *table, const void *o
 
 /* Writes KEY.csv into a folder, which is made where it is missing. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_csv_write(const char *folder, const char *key, const struct aorta_text *csv);
-/* aorta_table_csv for a single table. */
 AORTA_MUST_USE aorta_status aorta_table_csv(const struct aorta_result_table *table, const void *of, const char *folder);
 
 #endif

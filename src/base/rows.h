@@ -84,10 +84,9 @@ void aorta_rows_members(const struct aorta_row *rows, const void *values, int64_
                         struct aorta_reasons *reasons);
 /* The rows and the reasons: a whole object. */
 void aorta_rows_json(const struct aorta_row *rows, const void *values, int64_t origin_ns, struct aorta_json *json);
-/* The rows as an object under a key. */
 void aorta_rows_object(const char *key, const struct aorta_row *rows, const void *values, int64_t origin_ns,
                        struct aorta_json *json);
-/* An array of such objects under a key, from `count` structs of `size` bytes. */
+/* An array of objects under a key, from `count` structs of `size` bytes. */
 void aorta_rows_array(const char *key, const struct aorta_row *rows, const void *items, size_t count, size_t size,
                       int64_t origin_ns, struct aorta_json *json);
 

@@ -10,7 +10,8 @@
 
 struct aorta_signals;
 
-/* Called for the first signal, on the thread that waits. True: the process ends now, as with a second one. */
+/* Called for the first signal, on the thread that waits; NULL: nothing is. True: the process ends now, as with a
+ * second. */
 typedef bool aorta_signals_first(void *user, int signal);
 
 /* Blocks the signals for this thread and those it starts, so it comes before any other thread. Signals that are ignored
@@ -18,8 +19,7 @@ typedef bool aorta_signals_first(void *user, int signal);
 AORTA_MUST_USE aorta_status aorta_signals_begin(aorta_signals_first *first, void *user, struct aorta_signals **signals);
 /* The first one, or 0. NULL is fine. Any thread. */
 int aorta_signals_get(const struct aorta_signals *signals);
-/* "SIGINT", "SIGTERM". */
-const char *aorta_signal_name(int signal);
+const char *aorta_signal_name(int signal); /* "SIGINT", "SIGTERM" */
 /* NULL is fine. The signals stay blocked; one that comes from here on waits until they are not. */
 void aorta_signals_end(struct aorta_signals *signals);
 

@@ -151,7 +151,7 @@ static void *wait_for_signals(void *user) {
         if (is_ignored(signal)) continue;
         if (!atomic_load(&signals->signal)) {
             atomic_store(&signals->signal, signal);
-            if (!signals->first(signals->user, signal)) continue;
+            if (!signals->first || !signals->first(signals->user, signal)) continue;
         }
         pthread_sigmask(SIG_UNBLOCK, &set, NULL);
         raise(signal); /* its action ends the process */

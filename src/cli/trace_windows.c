@@ -292,11 +292,6 @@ static const struct aorta_cli_syntax syntax = {
               "Ctrl-C.",
 };
 
-static bool no_words(void *user, int signal) {
-    (void)user, (void)signal;
-    return false;
-}
-
 static aorta_status watch(struct aorta_trace_windows *windows, const struct watch_arguments *arguments,
                           const struct aorta_signals *signals) {
     static const struct timespec pause = {.tv_nsec = 200000000};
@@ -350,7 +345,7 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
         return AORTA_ERROR(AORTA_USAGE, "%s: no such folder; name the one of aorta trace run --into", directory);
     AORTA_TRY(aorta_directory_make(directory));
     AORTA_TRY(check_windows(directory, arguments->once));
-    AORTA_TRY(aorta_signals_begin(no_words, NULL, &signals));
+    AORTA_TRY(aorta_signals_begin(NULL, NULL, &signals));
     aorta_status status = aorta_trace_windows_open(&options, &windows);
     if (!status) {
         status = watch(&windows, arguments, signals);

@@ -41,7 +41,7 @@ struct aorta_range_limits {
     bool above_min;  /* min itself is not allowed */
     bool below_max;  /* max itself is not allowed */
 };
-/* Of a row whose limits are both allowed. */
+/* The limits of a row, both of them allowed. */
 #define AORTA_LIMITS(least, most) (&(const struct aorta_range_limits){.min = (least), .max = (most)})
 
 /* Names are matched without regard to case. The first name of a value is its canonical one. */

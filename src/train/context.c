@@ -45,37 +45,27 @@ static void log_compiling(const struct aorta_train_context *context) {
               info.cache[0] ? "; later runs find them in " : "; ", info.cache[0] ? info.cache : info.note);
 }
 
-static aorta_status configure_ops(const struct aorta_train_context *context) {
+static aorta_status prepare_gpu(const struct aorta_train_context *context) {
     const struct aorta_train_options *o = context->options;
+    const struct aorta_ops_limits limits = aorta_ops_limits(context->device);
     const struct aorta_ops_settings settings = {.allow_tf32 = o->device.allow_tf32 ||
                                                               o->training.mixed_precision == AORTA_PRECISION_TF32};
+    if (!context->workload) AORTA_TRY(aorta_train_options_check_gpu(o, limits.head_dim, limits.row));
+    log_compiling(context);
+    if (!context->workload)
+        aorta_ops_expect_transformer(context->device, context->dtype, o->model.model_dim / o->model.num_heads);
     return aorta_ops_configure(context->device, &settings);
-}
-
-static aorta_status prepare_workload(const struct aorta_train_context *context) {
-    AORTA_TRY(context->workload->table->prepare(context->workload, context->device, context->log, context->ranks.rank));
-    if (!aorta_device_is_gpu(context->device))
-        return aorta_train_options_check_cpu(context->options, context->ranks.world_size);
-    log_compiling(context);
-    return configure_ops(context);
-}
-
-static aorta_status prepare_transformer(const struct aorta_train_context *context) {
-    if (!aorta_device_is_gpu(context->device))
-        return aorta_train_options_check_cpu(context->options, context->ranks.world_size);
-    const struct aorta_ops_limits limits = aorta_ops_limits(context->device);
-    AORTA_TRY(aorta_train_options_check_gpu(context->options, limits.head_dim, limits.row));
-    log_compiling(context);
-    const struct aorta_model_shape *model = &context->options->model;
-    aorta_ops_expect_transformer(context->device, context->dtype, model->model_dim / model->num_heads);
-    return configure_ops(context);
 }
 
 static aorta_status open_device(struct aorta_train_context *context) {
     struct aorta_device_warning warning = {0};
+    struct aorta_train_workload *workload = context->workload;
     AORTA_TRY(open_device_asked(context, &warning));
     if (warning.text[0]) aorta_log(context->log, AORTA_LOG_WARNING, "%s", warning.text);
-    return context->workload ? prepare_workload(context) : prepare_transformer(context);
+    if (workload) AORTA_TRY(workload->table->prepare(workload, context->device, context->log, context->ranks.rank));
+    return aorta_device_is_gpu(context->device)
+               ? prepare_gpu(context)
+               : aorta_train_options_check_cpu(context->options, context->ranks.world_size);
 }
 
 void aorta_train_explain(const struct aorta_train_context *context, const char *format, ...) {
