@@ -131,8 +131,10 @@ void aorta_drop_work(const struct aorta_launched_work *launched, size_t at);
 double aorta_gain_without_work(const struct gains *gains, uint32_t removed, aorta_work_dropper *drop,
                                const void *context);
 
-/* What the host waits for, where kernels show it: sets a fact. (fixes.c) */
+/* What the host waits for, where kernels show it: sets a fact. (awaited.c) */
 bool aorta_verdict_find_awaited(const struct aorta_trace_rank *rank, struct aorta_facts *facts);
+/* Waits that go with the work that only serves them: its launches are more of the gain than the waits. (awaited.c) */
+void aorta_gains_add_awaited(struct gains *gains);
 
 /* Limits the facts on more micro-batches to what the host can launch. (pipeline.c) */
 void aorta_bubble_limit(const struct gains *gains, struct aorta_facts *facts);
