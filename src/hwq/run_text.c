@@ -199,7 +199,7 @@ void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_
                         struct aorta_text *out) {
     struct aorta_text text = {0};
     aorta_hwq_headline(result, &text);
-    aorta_text_lines(out, text.data, &(struct aorta_lines){0});
+    aorta_text_lines(out, text.data, &(struct aorta_lines){.indent = 2});
     aorta_text_end(&text, out);
     if (answer) return;
     aorta_text_puts(out, "\n");

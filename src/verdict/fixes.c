@@ -501,7 +501,7 @@ static void add_pinning(struct gains *gains) {
 /* Pages of managed memory that kernels wait for: the kernels take longer than the copies. */
 static void add_faults(struct gains *gains) {
     struct aorta_finding *copy = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
-    double range_ms[2];
+    double range_ms[2] = {0};
     const double waited_ms = gain_of_prefetching(gains, range_ms);
     if (waited_ms < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains) ||
         range_ms[1] < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains))

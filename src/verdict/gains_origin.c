@@ -628,8 +628,9 @@ static void name_outlier(struct calls *calls, double least_ns, struct aorta_fact
         if (calls->items[i].bytes == longest.bytes) calls->items[alike++] = calls->items[i];
     if (alike < FEWEST || (double)longest.ns < least_ns) return;
     qsort(calls->items, alike, sizeof *calls->items, aorta_by_int64);
-    const double times = (double)longest.ns / (double)calls->items[alike / 2].ns;
-    if (!(calls->items[alike / 2].ns > 0) || times < FAR) return;
+    const size_t middle = alike / 2;
+    const double times = (double)longest.ns / (double)calls->items[middle].ns;
+    if (!(calls->items[middle].ns > 0) || times < FAR) return;
     aorta_facts_set(facts, AORTA_FACT_OUTLIER, (double)longest.ns / 1e6);
     aorta_facts_set(facts, AORTA_FACT_OUTLIER_TIMES, times);
 }

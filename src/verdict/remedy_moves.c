@@ -186,6 +186,7 @@ static size_t widened_before(const struct remedy_model *model, size_t product) {
     for (size_t i = product; i > 0 && product - i < MOST && aorta_leaf_follows(model, i - 1, product); i--) {
         const struct leaf *leaf = &model->leaves[i - 1];
         if (!aorta_leaf_moves(leaf)) break;
+        if (narrows(leaf)) break;
         ns += leaf->ns;
         if (strstr(leaf->kernel, "copy_kernel") || strcasestr(leaf->kernel, "dequantize"))
             return ns > model->leaves[product].ns ? i - 1 : product;

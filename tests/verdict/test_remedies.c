@@ -1310,9 +1310,14 @@ static void widened_weights_can_be_stored(void **state) {
                                         KERNEL("vectorized_elementwise_kernel<4, mul>", 170, 0),
                                         KERNEL("nvjet_sm90_tst_128x64_64x8_2x1_v_bz_TNT", 38, 0), WIDENED(180)};
     static const struct op activations[] = {WIDENED(80), WIDENED(80)};
+    static const struct op casts[] = {KERNEL("elementwise_kernel<bfloat16_copy_kernel_cuda>", 180, 0),
+                                      KERNEL("nvjet_sm90_tst_128x64_64x8_2x1_v_bz_TNT", 110, 0)};
     struct found found = find(weights, COUNT(weights), 7, WITHOUT_OPERATIONS);
     assert_float_equal(found.remedies.rows[AORTA_REMEDY_WEIGHTS].alone_ns, 530e3, 1);
     assert_true(found.remedies.widens);
+    end(&found);
+    found = find(casts, COUNT(casts), 7, WITHOUT_OPERATIONS); /* of autocast, which has other advice */
+    assert_false(found.remedies.widens);
     end(&found);
     found = find(activations, COUNT(activations), 7, WITHOUT_OPERATIONS);
     assert_true(found.remedies.rows[AORTA_REMEDY_WEIGHTS].alone_ns <= 0);
