@@ -145,9 +145,10 @@ static bool is_trend(const double *step_ns, size_t count, double *space) {
 
 static void note_trend(struct aorta_trace_analysis *analysis, const double *step_ns, size_t count) {
     enum { PARTS = 16 };
-    for (size_t i = 0; i < count / PARTS; i++) {
-        analysis->trend_ns[0] += step_ns[i] / (double)(count / PARTS);
-        analysis->trend_ns[1] += step_ns[count - 1 - i] / (double)(count / PARTS);
+    const size_t part = count / PARTS;
+    for (size_t i = 0; i < part; i++) {
+        analysis->trend_ns[0] += step_ns[i] / (double)part;
+        analysis->trend_ns[1] += step_ns[count - 1 - i] / (double)part;
     }
 }
 

@@ -8,10 +8,8 @@
 #include <stddef.h>
 
 /* Each of `count` items in turn; the loop may change them, and add none. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): declarations take none */
 #define AORTA_EACH(type, item, items, count)                                                                           \
     for (type *item = (items), *item##_end = (count) ? item + (count) : item; item < item##_end; item++)
-/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* For aorta_array_fit. */
 AORTA_MUST_USE bool aorta_array_grow(void *array, size_t *capacity, size_t count, size_t size);

@@ -9,7 +9,6 @@
  *
  *     static AORTA_ORDER(by_time, struct call, AORTA_UP(start_ns) AORTA_DOWN(end_ns) AORTA_TEXT(name));
  */
-/* NOLINTBEGIN(bugprone-macro-parentheses): keys are statements */
 #define AORTA_ORDER(order, type, keys)                                                                                 \
     int order(const void *left, const void *right) {                                                                   \
         const type *a = left, *b = right;                                                                              \
@@ -21,7 +20,6 @@
         const type *a = *(const type *const *)left, *b = *(const type *const *)right;                                  \
         keys return 0;                                                                                                 \
     }
-/* NOLINTEND(bugprone-macro-parentheses) */
 #define AORTA_UP(member)                                                                                               \
     if (a->member < b->member) return -1;                                                                              \
     if (a->member > b->member) return 1;

@@ -12,10 +12,8 @@
 /* mpi.h gives the types; mpi.def lists the functions, and the objects that mpi.h's macros of handles would link to.
  * libmpi.so.40 is the interface of Open MPI 4 and 5. */
 struct mpi_api {
-/* NOLINTBEGIN(bugprone-macro-parentheses): declarations take none */
 #define FUNCTION(name) __typeof__(&MPI_##name) name;
 #define HANDLE(member, type, symbol) type member;
-/* NOLINTEND(bugprone-macro-parentheses) */
 #include "comm/mpi.def"
 #undef FUNCTION
 #undef HANDLE
