@@ -73,7 +73,7 @@ static const struct aorta_advice_row rows[] = {
      .text =
          "read values a step later, or every tenth: float(loss), np.asarray and block_until_ready wait for the device",
      .also = "or all values as one array of the jitted step (jnp.stack), several steps in one lax.scan"},
-    {AORTA_CAUSE_HOST_LAUNCH, XLA, .text = "one jax.jit around the whole step (donate_argnums); or tf.function",
+    {AORTA_CAUSE_HOST_LAUNCH, XLA, .text = "one jax.jit around the whole step with donated buffers (donate_argnums)",
      .also = "or several steps in one lax.scan, equal calls in one jax.vmap, a larger batch"},
     {AORTA_CAUSE_HOST_LAUNCH, CUPY,
      .text = "several operations in one kernel (cupy.fuse, ElementwiseKernel), a graph (stream.begin_capture)",
@@ -206,7 +206,7 @@ static const struct aorta_advice_row rows[] = {
      .text = "pad to a few fixed sizes, for which cuDNN, Triton and torch.compile plan only once",
      .also = "or find what the host does: sleep, file or socket, garbage collection (gc.freeze), lock"},
     {AORTA_CAUSE_HOST_PAUSE, XLA,
-     .text = "see whether jit compiles again (JAX_LOG_COMPILES=1), or tf.function: pad to fixed sizes",
+     .text = "see whether jit compiles again (JAX_LOG_COMPILES=1): pad to a few fixed sizes",
      .also = "or find what the host does: sleep, file or socket, garbage collection (gc.freeze), lock"},
     {AORTA_CAUSE_HOST_PAUSE, TORCH | COMPILED | SERVING | CUPY | TRITON,
      .text = "find what the host does: sleep, file, lock, garbage collection (gc.freeze), or who shares its cores"},

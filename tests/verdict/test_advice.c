@@ -84,7 +84,6 @@ static void test_programs_and_facts_differ(void **state) {
         said_expect(advice_of(AORTA_CAUSE_COMPUTE, rows[i].program, -1, rows[i].facts), rows[i].words);
     const enum aorta_fact_key none[4] = {0};
     said_expect(advice_of(AORTA_CAUSE_ATTENTION, AORTA_PROGRAM_TORCH, -1, none), "need_weights=False");
-    said_expect(advice_of(AORTA_CAUSE_HOST_LAUNCH, AORTA_PROGRAM_XLA, -1, none), "tf.function");
 }
 
 /* Optimizers and caches are named where they are seen. */

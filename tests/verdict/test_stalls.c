@@ -112,8 +112,7 @@ static void ranges_within_a_stall_are_named(void **state) {
     char xla[256];
     expect(other, "", none, "find what the host does");
     snprintf(xla, sizeof xla, "%sUPDATE StringIds SET value = 'loop_add_fusion' WHERE id = 1;", other);
-    expect(xla, "Alloc", none,
-           "jit compiles again (JAX_LOG_COMPILES=1), or tf.function"); /* its threads wait for each other */
+    expect(xla, "Alloc", none, "see whether jit compiles again"); /* its threads wait for each other */
 }
 
 /* A kernel of PyTorch after each stall, each at a place of its own; the host waits `ms` before it. */
