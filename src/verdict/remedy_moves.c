@@ -186,10 +186,10 @@ static size_t widened_before(const struct remedy_model *model, size_t product) {
     for (size_t i = product; i > 0 && product - i < MOST && aorta_leaf_follows(model, i - 1, product); i--) {
         const struct leaf *leaf = &model->leaves[i - 1];
         if (!aorta_leaf_moves(leaf)) break;
-        if (narrows(leaf)) break;
         ns += leaf->ns;
-        if (strstr(leaf->kernel, "copy_kernel") || strcasestr(leaf->kernel, "dequantize"))
-            return ns > model->leaves[product].ns ? i - 1 : product;
+        if (ns <= model->leaves[product].ns) continue;
+        if (narrows(leaf)) break;
+        if (strstr(leaf->kernel, "copy_kernel") || strcasestr(leaf->kernel, "dequantize")) return i - 1;
     }
     return product;
 }
@@ -237,7 +237,7 @@ static bool concatenates(const struct leaf *leaf) {
 /* A copy of rows that takes a good part of what attention takes. */
 static bool gathers_cache(const struct leaf *leaf, double attention_ns) {
     static const double OF_ATTENTION = 0.3;
-    return aorta_remedy_looks_up(leaf) && leaf->ns >= OF_ATTENTION * attention_ns;
+    return leaf->ns >= OF_ATTENTION * attention_ns && aorta_remedy_looks_up(leaf);
 }
 
 /* Beam search puts the keys and values of each layer into the order of the beams that stay: two copies for each
@@ -250,7 +250,8 @@ static void claim_reordered(struct remedy_model *model) {
         attentions++;
         attention_ns += leaf->ns;
     }
-    attention_ns = attentions > 0 ? attention_ns / attentions : NAN;
+    if (!(attentions > 0)) return;
+    attention_ns /= attentions;
     for (size_t i = 0; i < model->leaf_count; i++)
         gathers += model->leaves[i].counted && gathers_cache(&model->leaves[i], attention_ns);
     if (!(fabs(gathers - 2 * attentions) <= NEAR * gathers)) return;
