@@ -322,15 +322,15 @@ static void add_broadcasting_once(const struct gains *gains) {
 /* Small copies that could be one: their launches and the waits for them are more than what copies take. */
 enum { ARGUMENTS = 4096 }; /* bytes that a kernel takes as arguments */
 
-static bool is_parameters(const struct aorta_launched_work *launched, size_t at) {
-    const struct aorta_trace_work *work = launched->work[at];
-    return aorta_launches_copy(launched, at, AORTA_COPIED_TO_DEVICE) && work->bytes > 0 && work->bytes <= ARGUMENTS;
+static bool is_parameters(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    return work->kind == AORTA_TRACE_COPY && work->bytes > 0 && work->bytes <= ARGUMENTS &&
+           aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_DEVICE;
 }
 
 static void drop_parameters(const struct aorta_launched_work *launched, const void *context) {
     (void)context;
     for (size_t i = 0; i < launched->count; i++)
-        if (is_parameters(launched, i)) aorta_drop_work(launched, i);
+        if (is_parameters(launched->rank->trace, launched->work[i])) aorta_drop_work(launched, i);
 }
 
 /* Parameters of kernels that a program without a framework copies to the device before each launch. */
@@ -342,8 +342,7 @@ static double gain_of_arguments(const struct gains *gains, double *copies) {
     for (size_t i = 0; i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
         kernels += work->kind == AORTA_TRACE_KERNEL;
-        small += work->kind == AORTA_TRACE_COPY && work->bytes > 0 && work->bytes <= ARGUMENTS &&
-                 aorta_copied_how(aorta_trace_text(rank->trace, work->name)) == AORTA_COPIED_TO_DEVICE;
+        small += is_parameters(rank->trace, work);
     }
     if (small < MOST * kernels) return 0;
     *copies = small / (double)rank->steps;
