@@ -263,12 +263,14 @@ static bool xla_compiles(const struct pause *pause, const struct calls_within *w
 
 /* Whether what the host launches there in most steps is a copy to the device. */
 static bool brings_input(const struct gains *gains, const struct aorta_origin *origin, const char *where) {
+    if (gains->verdict->whole || strncmp(where, "Memcpy", 6) != 0 ||
+        aorta_copied_how(where) != AORTA_COPIED_TO_DEVICE || 2 * origin->count < aorta_gains_steps(gains) ||
+        copies_arguments(gains, origin->point))
+        return false;
     const struct pause pause = pause_of(gains, origin);
-    const struct calls_within within =
-        pause.call ? calls_within(&pause, gains->verdict->arena) : (struct calls_within){0};
-    return !xla_compiles(&pause, &within) && !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
-           aorta_copied_how(where) == AORTA_COPIED_TO_DEVICE && 2 * origin->count >= aorta_gains_steps(gains) &&
-           !copies_arguments(gains, origin->point);
+    if (!pause.call || aorta_trace_framework(pause.trace) != AORTA_FRAMEWORK_XLA) return true;
+    const struct calls_within within = calls_within(&pause, gains->verdict->arena);
+    return !xla_compiles(&pause, &within);
 }
 
 bool aorta_gains_input(const struct gains *gains, enum aorta_removal pause) {
