@@ -410,9 +410,9 @@ static bool begins_with_one(const char *text, const char *words) {
 static bool is_plain(const char *name) {
     static const char libraries[] =
         "nvjet cutlass sm ampere turing volta cudnn gemm Cijk nccl rccl MIOpen miopen igemm mi dgrad Memcpy Memset "
-        "__amd_ "
-        "fmha flash maxwell _Z Custom_Cijk batched_transpose transpose_ SubTensorOp OpTensor Op1dTensor Op2dTensor "
-        "Op3dTensor Op4dTensor Op5dTensor mlo naive_conv Im2 Col2Im gcnAsm gridwise_ nvkernel_ __omp_offloading julia_";
+        "__amd_ fmha flash maxwell _Z Custom_Cijk batched_transpose transpose_ SubTensorOp OpTensor Op1dTensor "
+        "Op2dTensor Op3dTensor Op4dTensor Op5dTensor mlo naive_conv Im2 Col2Im gcnAsm gridwise_ nvkernel_ "
+        "__omp_offloading julia_";
     if (begins_with_one(name, libraries)) return false;
     if (is_openacc(name)) return false;
     return *name && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
