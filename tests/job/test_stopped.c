@@ -11,12 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIMIT_S 60.0 /* ranks wait for 1 or 3 s; busy machines need more */
+#define LIMIT_S 60.0 /* ranks wait for 1 or 8 s; busy machines need more */
 
 struct job {
     const char *name;
     const char *arguments[10]; /* of mpirun, or of the launcher */
     const char *words[4];      /* that its output has */
+    bool may_crash;            /* Open MPI's mpirun does at times, when its ranks have aborted */
     pid_t pid;
     int output, status; /* of waitpid; -1: it did not end */
     int64_t start_ns;
@@ -62,7 +63,7 @@ static void check_end(struct job *job) {
     text[length > 0 ? length : 0] = '\0';
     close(job->output);
     if (job->status == -1) fail_msg("%s: it did not end:\n%s", job->name, text);
-    if (!WIFEXITED(job->status) || WEXITSTATUS(job->status) == 0)
+    if (job->status == 0 || (!WIFEXITED(job->status) && !job->may_crash))
         fail_msg("%s: status %d:\n%s", job->name, job->status, text);
     for (int i = 0; job->words[i]; i++)
         if (!strstr(text, job->words[i])) fail_msg("%s: no \"%s\" in:\n%s", job->name, job->words[i], text);
@@ -83,8 +84,10 @@ static void end_all(struct job *jobs, size_t count) {
 /* ---- mpirun alone: nobody but the ranks themselves can end the job ---- */
 
 static struct job by_mpirun(const char *name, const char *phase, const char *word, const char *more) {
-    return (struct job){
-        .name = name, .arguments = {"-n", "2", LAUNCH_HELPER, "rank", "stop", phase}, .words = {word, more}};
+    return (struct job){.name = name,
+                        .arguments = {"-n", "2", LAUNCH_HELPER, "rank", "stop", phase},
+                        .words = {word, more},
+                        .may_crash = true};
 }
 
 static void test_under_mpirun(void **state) {
@@ -92,12 +95,12 @@ static void test_under_mpirun(void **state) {
     char mpirun[PATH_MAX];
     if (!aorta_mpirun_find(mpirun)) skip();
     struct job jobs[] = {
-        by_mpirun("start", "10", "MPI_Init_thread: rank 0 of 2 waited 3.0 s for its peers", NULL),
-        by_mpirun("groups", "11", "rank 0", "waited 3.0 s for its peers"),
-        by_mpirun("collective", "12", "all_reduce #1 of 2 ranks, 4000 bytes: rank 0 waited 3.0 s for its peers", NULL),
-        by_mpirun("close", "13", "rank 0", "waited 3.0 s for its peers"),
-        by_mpirun("end", "14", "at the end of the run: ", "rank 0 waited 3.0 s for its peers"),
-        by_mpirun("rank 0 alone", "5", "at the end of the run: ", "rank 1 waited 3.0 s for its peers"),
+        by_mpirun("start", "10", "MPI_Init_thread: rank 0 of 2 waited 8.0 s for its peers", NULL),
+        by_mpirun("groups", "11", "rank 0", "waited 8.0 s for its peers"),
+        by_mpirun("collective", "12", "all_reduce #1 of 2 ranks, 4000 bytes: rank 0 waited 8.0 s for its peers", NULL),
+        by_mpirun("close", "13", "rank 0", "waited 8.0 s for its peers"),
+        by_mpirun("end", "14", "at the end of the run: ", "rank 0 waited 8.0 s for its peers"),
+        by_mpirun("rank 0 alone", "5", "at the end of the run: ", "rank 1 waited 8.0 s for its peers"),
     };
     start_all(mpirun, jobs, COUNT(jobs));
     end_all(jobs, COUNT(jobs));
@@ -180,7 +183,7 @@ static void test_under_torchrun(void **state) {
         by_torchrun("end of rank 0 under torchrun", "4", "21200", "rank 1 found no rank 0 of this run"),
         by_torchrun("rank 0 alone under torchrun", "5", "21210", "at the end of the run: "),
         by_torchrun("rank 1 alone under torchrun", "15", "21220",
-                    "at the end of the run: rank 0 waited 3.0 s for rank 1"),
+                    "at the end of the run: rank 0 waited 8.0 s for rank 1"),
     };
     use_gpu();
     start_all("/bin/sh", torchrun, COUNT(torchrun));

@@ -205,7 +205,7 @@ static aorta_status run_phases(const struct stop *stop, struct aorta_comm_option
 /* chosen: 10 times the rank that stops, plus the phase. */
 static int action_stop(int rank, int chosen) {
     const struct stop stop = {chosen / 10, rank == chosen / 10, (enum phase)(chosen % 10)};
-    struct aorta_comm_options options = {.backend = "auto", .timeout_s = 3}; /* many start at the same time */
+    struct aorta_comm_options options = {.backend = "auto", .timeout_s = 8}; /* many start at the same time */
     struct aorta_comm *comm = NULL;
     enum aorta_device_kind kind = getenv("LAUNCH_HELPER_GPU") ? AORTA_DEVICE_CUDA : AORTA_DEVICE_CPU;
     aorta_status status = aorta_device_open(kind, 0, &options.device);
