@@ -687,12 +687,12 @@ static bool in_force(const struct aorta_settings *settings, const char *key, con
     return now && strcasecmp(now, value) == 0;
 }
 
-/* ddp reads none of the keys of fsdp. */
+/* DDP ignores the keys of FSDP. */
 static bool is_unread(const struct aorta_settings *settings, const char *key) {
     return strncmp(key, "fsdp.", 5) == 0 && in_force(settings, "distributed.mode", "ddp");
 }
 
-/* Any of these settings, as rows have them. */
+/* `list`: as in the rows' `unless`. */
 static bool any_in_force(const struct aorta_settings *settings, const char *list) {
     char copy[128], *rest = NULL;
     snprintf(copy, sizeof copy, "%s", list);
@@ -735,7 +735,7 @@ static void add_fix(struct aorta_finding *finding, const struct aorta_advice_row
 
 static void advise(const struct aorta_verdict *verdict, struct aorta_finding *finding, unsigned program,
                    const struct aorta_settings *settings) {
-    bool fits = false; /* a key would help, if it were not set already */
+    bool fits = false; /* a row with a key applies, whether the key is set already or not */
     finding->fix_count = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && finding->fix_count < AORTA_FIXES; i++) {
         const struct aorta_advice_row *row = &rows[i];

@@ -1,8 +1,9 @@
-/* Work that only serves what the host waits for goes with the wait. In order of launch:
+/* Some device work only computes values that the host waits for. Removing the wait removes this work, too. In order of
+ * launch:
  *
  *     x[mask], nonzero      count, copy to the host | the host waits | offsets, select        index
  *     a check of values     compare, fill, any or all, copy to the host | the host waits
- *     SyncBatchNorm         statistics | gather, three selections, … | transform     likewise backward
+ *     SyncBatchNorm         statistics | gather, three selections, … | transform     the same in the backward pass
  */
 #include "trace/kernel_names.h"
 #include "trace/trace.h"
@@ -11,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Kernels that show what the host asks for, and how many of the waits they have to be. */
+/* Kernels that show what the host waits for. There must be more of them than this share of the waits. */
 static const struct {
     const char *kernel;
     enum aorta_fact_key fact;
@@ -38,7 +39,7 @@ bool aorta_verdict_find_awaited(const struct aorta_trace_rank *rank, struct aort
     return false;
 }
 
-/* ---- what goes with the wait ---- */
+/* ---- work that is removed with the wait ---- */
 
 static bool is_read(const struct aorta_launched_work *launched, size_t at) {
     return aorta_launches_copy(launched, at, AORTA_COPIED_TO_HOST);
@@ -57,14 +58,14 @@ static bool is_any_or_all(const struct aorta_launched_work *launched, size_t at)
            aorta_launches_named(launched, at, "and_kernel_cuda");
 }
 
-/* `at`: the copy to the host. It goes with the wait, as does the host's time from there to the next launch. */
+/* `at`: the copy to the host. Removing the wait also removes this copy, and the host's time until the next launch. */
 static void drop_check(const struct aorta_launched_work *launched, size_t at) {
     for (; at && (is_any_or_all(launched, at - 1) || launched->work[at - 1]->kind == AORTA_TRACE_FILL); at--)
         aorta_drop_work(launched, at - 1);
     if (at && aorta_launches_named(launched, at - 1, "Compare")) aorta_drop_work(launched, at - 1);
 }
 
-/* Batch norms that each rank has of its own launch nothing between their kernels. */
+/* Batch norms without synchronization launch nothing between these two kernels. */
 static size_t drop_exchange(const struct aorta_launched_work *launched, size_t at) {
     enum { REACH = 40 };
     static const char *const kernels[][2] = {{"batch_norm_collect_statistics", "batch_norm_transform_input"},
@@ -102,13 +103,13 @@ static double gain_of_awaited(const struct gains *gains, const struct aorta_fact
 
 /* ---- a loop over experts ----
  *
- * Each turn selects the tokens of an expert, multiplies them and adds what comes out. One grouped product does the same
- * for all experts: of the turns after the first only the time of their products is left.
+ * Each turn selects the tokens of an expert, multiplies them and adds the result. One grouped product replaces the
+ * loop: only the products of the later turns still take time.
  *
- *     launched  select gather product … add | select gather product … add | …      the backward pass likewise
+ *     launched  select gather product … add | select gather product … add | …      the same in the backward pass
  */
 
-/* From the first turn's marker: the markers of the second turn and of the last; false: there are too few. */
+/* Finds the markers of the second and the last turn. `first`: the first turn's marker. False: too few turns. */
 static bool find_turns(const struct aorta_launched_work *launched, size_t first, const char *marker, size_t *second,
                        size_t *last) {
     enum { REACH = 48, FEWEST = 8 };
@@ -122,7 +123,7 @@ static bool find_turns(const struct aorta_launched_work *launched, size_t first,
     return turns >= FEWEST;
 }
 
-/* The products' time stays, without their launches. */
+/* Products keep their time, but lose their launches. */
 static void drop_turns(const struct aorta_launched_work *launched, const void *context) {
     (void)context;
     static const char *const markers[] = {"DeviceSelectSweep", "indexing_backward"};
@@ -141,15 +142,15 @@ static void drop_turns(const struct aorta_launched_work *launched, const void *c
 
 /* ---- values one by one ----
  *
- * As metrics of each class: short kernels make a value, which the host reads. Made for all at once, the values take
- * what one of them takes.
+ * Example: metrics of each class. Short kernels compute a value, which the host reads. All values computed at once take
+ * as long as one value.
  *
  *     launched  compare and sum copy | compare and sum copy | …
  */
 
 enum { VALUE_WORK = 8, FEWEST_VALUES = 8 };
 
-/* From a copy of a value: the last of those that follow in such a loop; the copy itself: there is none. */
+/* Returns the last copy of a value in the loop that begins with the copy `first`; `first` if there is no loop. */
 static size_t last_value(const struct aorta_launched_work *launched, size_t first, size_t *count) {
     static const int64_t SHORT_NS = 10000;
     size_t last = first;
@@ -175,7 +176,7 @@ static void drop_all_but_one_value(const struct aorta_launched_work *launched, c
     }
 }
 
-/* Waits that go with the work that only serves them: its launches are more of the gain than the waits. */
+/* Waits together with the work that they need. The gain beyond the waits is shared with late launches. */
 void aorta_gains_add_awaited(struct gains *gains) {
     static const double MORE = 1.05;
     const uint32_t waits = aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC);

@@ -33,7 +33,7 @@ static bool has_word(const char *name, const char *word) {
     return false;
 }
 
-/* Whether it contains any of these words, which blanks separate. */
+/* `words`: separated by blanks. */
 static bool has_any_word(const char *name, const char *words) {
     char word[16];
     for (; *words; words += strspn(words, " ")) {
@@ -44,7 +44,7 @@ static bool has_any_word(const char *name, const char *words) {
     return false;
 }
 
-/* "80GB" in a name; -1: none. */
+/* The size in a name with "80GB"; -1: none. */
 static int64_t bytes_in_name(const char *name) {
     for (const char *at = name; (at = strcasestr(at, "GB")); at++) {
         const char *digits = at;
@@ -54,7 +54,7 @@ static int64_t bytes_in_name(const char *name) {
     return -1;
 }
 
-/* Names that drivers give to any device of an architecture. */
+/* Names that drivers use for all devices of an architecture. */
 static bool is_generic(const char *name) {
     return strncmp(name, "gfx", 3) == 0 || strcmp(name, "AMD Radeon Graphics") == 0;
 }
@@ -82,7 +82,7 @@ static bool fits_name(const struct row *row, const struct aorta_device_facts *de
            !has_any_word(device->name, row->without);
 }
 
-/* Drivers keep some memory back, and count it in other units than data sheets. */
+/* Drivers reserve some memory, and use other units than data sheets. */
 static bool fits_memory(const struct row *row, int64_t bytes) {
     return bytes < 0 || (bytes > 0.9e9 * row->gigabytes && bytes < 1.12e9 * row->gigabytes);
 }
@@ -91,7 +91,7 @@ static bool same_peaks(const struct row *a, const struct row *b) {
     return !memcmp(a->tflops, b->tflops, sizeof a->tflops) && a->gbytes_per_s == b->gbytes_per_s;
 }
 
-/* Why the name alone does not do. */
+/* Returns the reason why no row was found. Ignore it if *found is set. */
 static const char *find(const struct aorta_device_facts *device, const struct row **found) {
     const int64_t bytes = device->memory_bytes > 0 ? device->memory_bytes : bytes_in_name(device->name);
     const char *reason = "the device is not in the table";
@@ -134,8 +134,8 @@ void aorta_peaks_find(const struct aorta_device_facts *device, struct aorta_peak
 
 /* ---- of a rank ---- */
 
-/* A few runs before the first step say little on a busy machine: what the run's own operations reached, the machine can
- * do. Short ones, and data that fits a cache, say nothing. */
+/* The peaks were measured in a few runs before the first step, which another process may have slowed down. Rates that
+ * the run's own operations reached are possible, too. Short operations and data that fits into a cache do not count. */
 static void raise_peaks(const struct aorta_profile *profile, struct aorta_peaks *peaks) {
     static const int64_t long_ns = 100000, large_bytes = 8 << 20;
     AORTA_EACH (const struct aorta_range, range, profile->ranges, profile->range_count) {
@@ -188,7 +188,7 @@ const char *aorta_rank_device_name(const struct aorta_trace_analysis *analysis, 
     const struct aorta_trace_device *device = device_of(&analysis->ranks[rank]);
     if (!device || device->name == AORTA_TRACE_NONE) return NULL;
     const char *name = aorta_trace_text(analysis->ranks[rank].trace, device->name);
-    if (!name[0] && peaks->device) name = peaks->device; /* some versions of ROCm leave it empty */
+    if (!name[0] && peaks->device) name = peaks->device; /* empty in some versions of ROCm */
     if (!name[0] && device->multiprocessors > 0 && device->memory_bytes > 0)
         return aorta_arena_printf(memory, "%d compute units, %.0f GB", device->multiprocessors,
                                   (double)device->memory_bytes / 1e9);

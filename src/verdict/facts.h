@@ -18,7 +18,7 @@ enum aorta_fact_key {
 };
 
 enum aorta_unit {
-    AORTA_UNIT_FLAG,  /* the fact holds; its value is 1 */
+    AORTA_UNIT_FLAG,  /* the fact is true; its value is 1 */
     AORTA_UNIT_COUNT, /* may be a fraction: calls per step */
     AORTA_UNIT_MS,
     AORTA_UNIT_GAIN, /* ms, estimated */
@@ -28,15 +28,15 @@ enum aorta_unit {
     AORTA_UNIT_GIB,
 };
 
-/* Where it was seen. Texts are the arena's or static; NULL: not known. */
+/* Place of a fact. Texts are in the arena or static; NULL: unknown. */
 struct aorta_fact_place {
-    const char *name;     /* of an operation, kernel, layer, call or variable, whole */
+    const char *name;     /* full name of an operation, kernel, layer, call or variable */
     const char *after;    /* what the host did before */
     const char *shape;    /* "[[8, 1024, 3072], []]" */
     const char *host;     /* range or call that the host was in */
-    double count;         /* runs per step; 0: not known */
-    int rank;             /* -1: not known, or there is one rank */
-    int64_t step, stream; /* INT64_MIN: not known */
+    double count;         /* runs per step; 0: unknown */
+    int rank;             /* -1: unknown, or there is only one rank */
+    int64_t step, stream; /* INT64_MIN: unknown */
 };
 
 struct aorta_fact {
@@ -46,17 +46,17 @@ struct aorta_fact {
     struct aorta_fact_place place;
 };
 
-/* Facts of a finding, each key once, in the order in which they were added. */
+/* Facts of a finding in the order in which they were added. Each key occurs once. */
 struct aorta_facts {
-    struct aorta_arena *arena; /* borrowed; where it fails, callers check once, at the end */
+    struct aorta_arena *arena; /* borrowed; callers check once, at the end, whether it failed */
     struct aorta_fact *items;
     size_t count, capacity;
     struct aorta_fact lost; /* returned after a failure, so that callers need no check */
 };
 
-/* The fact with this key, added or replaced, with an empty place. Never NULL. */
+/* Adds or replaces the fact with this key. Its place is empty. Never returns NULL. */
 struct aorta_fact *aorta_facts_set(struct aorta_facts *facts, enum aorta_fact_key key, double value);
-/* The same with a name, of which it keeps a copy. */
+/* As aorta_facts_set, with a copy of the name. */
 struct aorta_fact *aorta_facts_set_named(struct aorta_facts *facts, enum aorta_fact_key key, double value,
                                          const char *name);
 void aorta_facts_flag(struct aorta_facts *facts, enum aorta_fact_key key);
@@ -67,11 +67,11 @@ bool aorta_facts_has(const struct aorta_facts *facts, enum aorta_fact_key key);
 void aorta_facts_remove(struct aorta_facts *facts, enum aorta_fact_key key);
 
 struct aorta_fact_row {
-    const char *key, *help, *words; /* "idle_unqueued"; words of a flag, or of a figure that is a condition of advice */
+    const char *key, *help, *words; /* "idle_unqueued"; `words`: of a flag, or of a figure that advice depends on */
     enum aorta_unit unit;
 };
 extern const struct aorta_fact_row aorta_fact_rows[AORTA_FACT_COUNT];
-/* AORTA_FACT_NONE: there is none. */
+/* AORTA_FACT_NONE: no such fact. */
 enum aorta_fact_key aorta_fact_named(const char *name, size_t length);
 const char *aorta_unit_name(enum aorta_unit unit); /* "ms", as in the JSON; "" for flags and counts */
 
