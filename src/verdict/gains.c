@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double MATTERS = 0.005; /* of the step: smaller gains are no reason for a finding of their own */
-static const double GAINS = 0.01;    /* of the step: a gain */
-static const double NOTHING = 0.05;  /* of a gain: the range begins with no gain at all */
-static const double ABOVE = 1.25;    /* times: two gains that differ by more are different */
+static const double MATTERS = 0.005; /* of the step: smaller gains get no finding of their own */
+static const double GAINS = 0.01;    /* of the step: smaller gains count as none */
+static const double NOTHING = 0.05;  /* of the upper end of a range: a smaller lower end counts as no gain */
+static const double ABOVE = 1.25;    /* times: gains with a larger ratio are different */
 
 double aorta_gains_step_ms(const struct gains *gains) {
     return gains->found.replayed_ns / 1e6;
@@ -38,13 +38,13 @@ static double lost_again(const struct gains *gains, enum aorta_cause cause) {
     return hides(cause) && lost > 0 ? lost : 0;
 }
 
-/* The most that compute loses; this recording's own overlap decides where there is one. */
+/* The most that compute loses. Overlap in this recording has precedence over the usual loss. */
 static double lost_most(const struct gains *gains, enum aorta_cause cause) {
     const double most = gains->verdict->lost_usually[1];
     return hides(cause) && most > 0 ? most : lost_again(gains, cause);
 }
 
-/* The least of a gain that has lost_again, as a share of it. */
+/* Lower end of a gain from which lost_again is already subtracted, as a share of that gain. */
 static double least_left(const struct gains *gains, enum aorta_cause cause) {
     return (1 - lost_most(gains, cause)) / (1 - lost_again(gains, cause));
 }
@@ -61,13 +61,13 @@ static double alone_of(const struct gains *gains, enum aorta_removal removal, en
     return gains->found.gain_ns[removal] / 1e6 * (1 - lost_again(gains, cause));
 }
 
-/* A lag that nothing explains stays in the replay. It may go with the cause, or be what the step waits for then: either
- * changes a gain by about as much, up to the gain itself. */
+/* Unexplained lags stay in the replay. In reality a lag may disappear with the cause, or the step may wait for the lag
+ * then. Both change the gain by about the lag, at most by the gain itself. */
 static double unsure_of(double gain_ms, double lag_ms) {
     return gain_ms + lag_ms > 0 ? gain_ms * lag_ms / (gain_ms + lag_ms) : 0;
 }
 
-/* `left`: the least of the gain, as a share of it. */
+/* `left`: lower end of the gain, as a share of it. */
 static void set_range(const struct gains *gains, struct aorta_finding *finding, double left) {
     const double gain_ms = finding->gain_ms, lag_ms = gains->found.unexplained_share * aorta_gains_step_ms(gains);
     const double unsure_ms = unsure_of(gain_ms, lag_ms);
@@ -77,11 +77,11 @@ static void set_range(const struct gains *gains, struct aorta_finding *finding, 
     finding->gain_range_ms[0] = gain_ms - unsure_ms;
     finding->gain_range_ms[0] = fmin(finding->gain_range_ms[0], left * gain_ms);
     finding->gain_range_ms[1] = gain_ms + unsure_ms < most_ms ? gain_ms + unsure_ms : most_ms;
-    /* Collectives of the host take its cores; how much compute loses to them is not known. */
+    /* Collectives on the host use its cores. How much they slow compute down is unknown. */
     if (hides(finding->cause) && shares_cores && isnan(gains->verdict->lost_beside)) finding->gain_range_ms[0] = 0;
 }
 
-/* ---- what is shown ---- */
+/* ---- the shown gain and its range ---- */
 
 bool aorta_finding_gains(const struct aorta_finding *finding) {
     return finding->gain_share >= GAINS || finding->at_best_ms > 0;
@@ -102,7 +102,7 @@ void aorta_finding_shown_range(const struct aorta_finding *finding, double range
     const double gain_ms = finding->gain_ms, shown_ms = aorta_finding_shown_ms(finding);
     const double scale = gain_ms > 0 ? shown_ms / gain_ms : 0, unsure_ms = unsure_of(gain_ms, finding->lag_ms);
     for (int i = 0; i < 2; i++) range_ms[i] = scale * finding->gain_range_ms[i];
-    /* The lag is no longer for a larger gain. */
+    /* The scaled range contains the lag several times. It counts once. */
     const double narrower_ms = scale * unsure_ms - unsure_of(shown_ms, finding->lag_ms);
     if (!finding->remedy && narrower_ms > 0) {
         if (finding->gain_range_ms[0] >= gain_ms - unsure_ms) range_ms[0] += narrower_ms;
@@ -175,7 +175,7 @@ bool aorta_verdict_copies_differ(const struct aorta_verdict *verdict) {
     return verdict->copies_unlike >= MANY;
 }
 
-/* ---- gains that several findings have ---- */
+/* ---- gains that findings share ---- */
 
 static enum aorta_cause cause_of(enum aorta_removal removal) {
     return aorta_cause_named(aorta_removal_cause(removal));
@@ -187,7 +187,8 @@ static size_t place_of(const struct gains *gains, enum aorta_removal removal) {
     return place;
 }
 
-/* The one of another cause before it that gains most, of those that gain no more than so much alone; COUNT: none. */
+/* The removal with the largest gain before `place`, among other causes that gain at most `alone_ms` alone; COUNT: none.
+ */
 static enum aorta_removal largest_before(const struct gains *gains, size_t place, enum aorta_cause own,
                                          double alone_ms) {
     enum aorta_removal largest = AORTA_REMOVAL_COUNT;
@@ -217,14 +218,14 @@ static void pair(const struct gains *gains, uint32_t removed, enum aorta_removal
                  struct aorta_finding *finding) {
     const bool unsure = finding->cause == AORTA_CAUSE_HOST_LAUNCH && gains->verdict->replay.unrecorded_reason;
     if (unsure && finding->cost_ms < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains))
-        return; /* its launches may be the profiler's cost */
+        return; /* late launches may be the profiler's cost */
     const double joint_ms = aorta_gain_without(gains, removed | aorta_removal_bit(partner));
     const double partner_ms = gains->found.gain_ns[partner] / 1e6;
-    if (joint_ms - partner_ms >= 0.5 * joint_ms) /* most of what both gain together is this finding's */
+    if (joint_ms - partner_ms >= 0.5 * joint_ms) /* most of the joint gain is this finding's */
         finding->joint_ms = joint_ms - lost_again(gains, finding->cause) * (joint_ms - partner_ms);
 }
 
-/* Whether the removal at order[later] alone gains most of what that at order[place] does, and no gain after it. */
+/* The removal at order[later] gains most of the gain of order[place] alone, and nothing after it. */
 static bool is_instead(const struct gains *gains, size_t place, size_t later) {
     static const double MOST = 0.5;
     const struct aorta_gains *found = &gains->found;
@@ -234,8 +235,8 @@ static bool is_instead(const struct gains *gains, size_t place, size_t later) {
            found->beyond_ns[found->order[later]] / 1e6 < GAINS * aorta_gains_step_ms(gains);
 }
 
-/* A cause whose own gain is not shown, as it saves the same time: a wait for the GPU that uses up the host's lead
- * before it stalls. */
+/* Shares the gain with a later cause that saves the same time and therefore shows no gain itself. Example: a wait for
+ * the GPU uses up the host's lead before the host stalls. */
 static void find_instead(const struct gains *gains, enum aorta_removal removal, struct aorta_finding *finding) {
     const size_t place = place_of(gains, removal);
     for (size_t i = place + 1; i < AORTA_REMOVAL_COUNT && !finding->share_count; i++) {
@@ -246,7 +247,7 @@ static void find_instead(const struct gains *gains, enum aorta_removal removal, 
     }
 }
 
-/* Which other cause saves the same time, or has to be fixed as well. `removed`: the finding's removals. */
+/* Finds another cause that saves the same time, or that must be fixed, too. `removed`: the finding's removals. */
 static void relate(const struct gains *gains, enum aorta_removal removal, uint32_t removed,
                    struct aorta_finding *finding) {
     const size_t place = place_of(gains, removal);
@@ -256,7 +257,7 @@ static void relate(const struct gains *gains, enum aorta_removal removal, uint32
     finding->share_count = 0;
     if (before == AORTA_REMOVAL_COUNT) return;
     if (alone_ms > ABOVE * gain_ms + least_ms) {
-        /* A specific cause that is removed first although it gains less alone (replay.c) has the most of this gain. */
+        /* Specific causes are removed first, even if they gain less alone (replay.c). They get this gain. */
         const enum aorta_removal specific = largest_before(gains, place, finding->cause, alone_ms);
         finding->displaced = specific != AORTA_REMOVAL_COUNT && gains->found.beyond_ns[specific] > 0;
         aorta_gains_share(finding, cause_of(finding->displaced ? specific : before), alone_ms - gain_ms);
@@ -275,7 +276,7 @@ struct aorta_finding *aorta_gains_new_finding(struct aorta_verdict *verdict, enu
     return finding;
 }
 
-/* `hidden`: the gain is that of communication during compute, which slows compute down. */
+/* `hidden`: the gain comes from communication during compute, which slows compute down. */
 static void set_gain(const struct gains *gains, struct aorta_finding *finding, double gain_ms, double alone_ms,
                      bool hidden) {
     finding->gain_ms = gain_ms;
@@ -283,12 +284,12 @@ static void set_gain(const struct gains *gains, struct aorta_finding *finding, d
     finding->gain_share = aorta_gains_step_ms(gains) > 0 ? gain_ms / aorta_gains_step_ms(gains) : 0;
     set_range(gains, finding, hidden ? least_left(gains, finding->cause) : 1);
     set_loss(gains, finding, hidden ? gain_ms : 0);
-    /* The idle time is not all that the wait costs: the host launches late afterwards. */
+    /* The wait costs more than its idle time: the host launches late afterwards. */
     if (fmax(gain_ms, alone_ms) <= ABOVE * finding->cost_ms + GAINS * aorta_gains_step_ms(gains)) return;
     if (finding->cause == AORTA_CAUSE_COPY) aorta_facts_flag(&finding->facts, AORTA_FACT_HOST_WAITS);
     if (finding->cause == AORTA_CAUSE_HOST_SYNC && aorta_facts_has(&finding->facts, AORTA_FACT_IDLE_SYNCED)) {
         aorta_facts_set(&finding->facts, AORTA_FACT_LATE_AFTER, fmax(gain_ms, alone_ms) - finding->cost_ms);
-        aorta_facts_remove(&finding->facts, AORTA_FACT_GAP); /* the longest of gaps that hardly count */
+        aorta_facts_remove(&finding->facts, AORTA_FACT_GAP); /* gaps are a small part of the gain */
     }
 }
 
@@ -305,7 +306,8 @@ static void add_origin(struct gains *gains, struct aorta_finding *finding, enum 
     if (origin.point != AORTA_GRAPH_NONE) aorta_gains_add_origin(gains, finding, &origin);
 }
 
-/* Most of the gain may lie in a collective of another kind that runs on the compute stream: it is that finding's. */
+/* If most of the gain is in a collective on the compute stream, the gain belongs to the finding of serialized streams.
+ */
 static struct aorta_finding *of_its_kind(const struct gains *gains, struct aorta_finding *exposed) {
     struct aorta_origin origin;
     struct aorta_finding *found = exposed;
@@ -327,16 +329,16 @@ static void add_gain(struct gains *gains, enum aorta_removal removal, enum aorta
     if (cause == AORTA_CAUSE_EXPOSED_COLLECTIVE) finding = of_its_kind(gains, finding);
     const double gain_ms = gains->found.beyond_ns[removal] / 1e6 * (1 - lost_again(gains, cause));
     const bool matters = gain_ms >= MATTERS * aorta_gains_step_ms(gains) && gain_ms > 0;
-    if (!finding && (!matters || aorta_cause_has_kind(cause))) return; /* of no kind in particular */
+    if (!finding && (!matters || aorta_cause_has_kind(cause))) return; /* the kind of collective is unknown */
     if (!finding) finding = aorta_gains_new_finding(gains->verdict, cause);
-    if (finding->gain_ms > gain_ms) return; /* it has the gain of exposed collectives (of_its_kind) */
+    if (finding->gain_ms > gain_ms) return; /* it already has the gain of exposed collectives (of_its_kind) */
     set_gain(gains, finding, gain_ms, alone_of(gains, removal, cause), true);
     relate(gains, removal, aorta_removal_bit(removal), finding);
     if (matters && !finding->only_after) find_instead(gains, removal, finding);
     if (matters) add_origin(gains, finding, removal);
 }
 
-/* Where almost all of it comes before a copy to the device in most steps, the step waits for its input. */
+/* The step waits for its input if a copy to the device follows almost all stalls. */
 static const double MOSTLY = 0.8;
 
 static double input_of(const struct gains *gains, uint32_t pauses) {
@@ -347,7 +349,7 @@ static double input_of(const struct gains *gains, uint32_t pauses) {
     return ns;
 }
 
-/* Stalls of the host at several places have the same fix: they are one finding, whose gain is that of all of them. */
+/* Stalls of the host at several places have the same fix. They are one finding with the gain of all of them. */
 static void add_pauses(struct gains *gains) {
     enum aorta_removal largest = AORTA_WITHOUT_HOST_PAUSE;
     uint32_t removed = 0;
@@ -379,7 +381,7 @@ static void add_pauses(struct gains *gains) {
         finding->cause = AORTA_CAUSE_DATA_WAIT;
 }
 
-/* What other findings say of stalls that are the wait for input is about that finding. */
+/* Findings refer to stalls that wait for input by the cause of waiting for data. */
 static void name_input(struct aorta_verdict *verdict) {
     const struct aorta_finding *input = aorta_verdict_find(verdict, AORTA_CAUSE_DATA_WAIT);
     if (!input || !aorta_facts_has(&input->facts, AORTA_FACT_PAUSE_INPUT)) return;
@@ -402,7 +404,7 @@ void aorta_findings_order(struct aorta_finding *findings, size_t count) {
     qsort(findings, count, sizeof *findings, by_shown_gain);
 }
 
-/* Ranges may hide gaps between launches. */
+/* Launches cost nothing if late launches gain nothing and no ranges hide gaps. */
 static void clear_launches(struct aorta_verdict *verdict) {
     struct aorta_finding *compute = aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE);
     const struct aorta_finding *launches = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_LAUNCH);
@@ -410,7 +412,7 @@ static void clear_launches(struct aorta_verdict *verdict) {
     if (compute && !cost) aorta_facts_remove(&compute->facts, AORTA_FACT_LAUNCHES_COST);
 }
 
-/* The replay cannot split micro-batches: the gain is that of twice as many, from the formula and the host's time. */
+/* The replay cannot split micro-batches. The gain of twice as many follows from the formula and the host's time. */
 static void add_bubble(struct gains *gains) {
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_PIPELINE_BUBBLE);
     if (finding) aorta_bubble_limit(gains, &finding->facts);
@@ -425,7 +427,7 @@ void aorta_gains_replace(const struct gains *gains, struct aorta_finding *findin
     finding->share_count = 0;
 }
 
-/* Idle time with nothing queued is that of stalls, too; their launches are not late. */
+/* Stalls are part of the idle time with nothing queued. They do not count as late launches. */
 static void separate_stalls(struct aorta_verdict *verdict) {
     static const double LITTLE = 0.1;
     struct aorta_finding *launches = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_LAUNCH);
@@ -435,7 +437,7 @@ static void separate_stalls(struct aorta_verdict *verdict) {
         if (verdict->findings[i].cause == AORTA_CAUSE_HOST_PAUSE || verdict->findings[i].cause == AORTA_CAUSE_DATA_WAIT)
             stalled_ms += verdict->findings[i].alone_ms;
     if (!idle) return;
-    stalled_ms = fmin(stalled_ms, idle->value - launches->gain_ms); /* what late launches take is no stall */
+    stalled_ms = fmin(stalled_ms, idle->value - launches->gain_ms); /* the gain of late launches is no stall */
     if (stalled_ms < LITTLE * idle->value) return;
     const struct aorta_fact *count = aorta_facts_find(&launches->facts, AORTA_FACT_LAUNCHES);
     const struct aorta_fact *period = aorta_facts_find(&launches->facts, AORTA_FACT_LAUNCH_PERIOD);
@@ -445,7 +447,7 @@ static void separate_stalls(struct aorta_verdict *verdict) {
     aorta_facts_set(&launches->facts, AORTA_FACT_IDLE_STALLED, stalled_ms);
 }
 
-/* A recording does not show that compute beside the collective, or the copy from another GPU, would not need it. */
+/* A recording does not show whether compute on the same stream needs the collective, or the copy from another GPU. */
 static bool is_upper_bound(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
     const bool queued =
         finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS && aorta_facts_has(&finding->facts, AORTA_FACT_OWN_STREAM);
@@ -460,7 +462,7 @@ static void bound(const struct gains *gains, struct aorta_finding *finding, doub
     set_loss(gains, finding, slowed ? most_ms : 0);
 }
 
-/* Data that another GPU needs is copied: only kernels that run meanwhile can hide it. */
+/* Another GPU needs the copied data. Only kernels that run during the copy can hide it. */
 static void limit_peers(const struct gains *gains) {
     struct aorta_finding *copy = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
     const struct aorta_fact *limit = copy ? aorta_facts_find(&copy->facts, AORTA_FACT_OVERLAP_LIMIT) : NULL;
@@ -471,8 +473,8 @@ static void limit_peers(const struct gains *gains) {
     gains->verdict->replay.floor_ms += beyond_ms;
 }
 
-/* Without the files of the other ranks, waiting and transfer are one: all of the exposed time may go. Likewise where
- * compute waits for activations or for what other ranks send, as parts of it could run meanwhile. */
+/* Without the files of the other ranks, waiting and transfer cannot be separated: all exposed time may disappear. The
+ * same applies if compute waits for activations or for data of other ranks, as parts of compute could run meanwhile. */
 static void add_upper_bounds(const struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     const double step = aorta_verdict_gained_ms(verdict);
@@ -494,8 +496,7 @@ static void add_upper_bounds(const struct gains *gains) {
     }
 }
 
-/* A stall that is longer than all that is gained without it is not the worst of the gain: other work is not done
- * sooner. */
+/* A stall that is longer than the gain of all steps is mostly not gained, as other work does not end sooner. */
 static void split_stalls(struct aorta_verdict *verdict) {
     const double steps = verdict->whole ? 1 : (double)verdict->iterations;
     AORTA_EACH (struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
@@ -510,8 +511,8 @@ static void split_stalls(struct aorta_verdict *verdict) {
     }
 }
 
-/* A gain beyond idle time is of launches that waits make late, of waiting for ranks that launch late, and of starts
- * of work that would be launched ahead. */
+/* A gain can exceed idle time: waits make later launches late, other ranks wait for late launches, and work that is
+ * launched ahead starts sooner. */
 static void explain_beyond_idle(const struct gains *gains) {
     const struct aorta_verdict *verdict = gains->verdict;
     struct aorta_finding *waits = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_SYNC);
@@ -535,7 +536,7 @@ static void explain_beyond_idle(const struct gains *gains) {
         aorta_facts_set(&launches->facts, AORTA_FACT_STARTED_TOO, fmin(left_ms, starts->cost_ms));
 }
 
-/* Launches that cost nothing as recorded, and would once another cause is fixed: that cause comes first. */
+/* Launches that limit the step only after another cause is fixed: the joint gain moves to that cause. */
 static void put_launches_second(struct aorta_verdict *verdict) {
     static const double LITTLE = 0.01; /* of the gain */
     struct aorta_finding *launches = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_LAUNCH);
@@ -552,7 +553,7 @@ static void put_launches_second(struct aorta_verdict *verdict) {
     launches->joint_ms = 0;
 }
 
-/* A shared gain belongs to a cause of the verdict. */
+/* Gains are shared only with causes of the verdict. */
 static void drop_foreign_shares(struct aorta_verdict *verdict) {
     AORTA_EACH (struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
         int left = 0;
@@ -562,8 +563,8 @@ static void drop_foreign_shares(struct aorta_verdict *verdict) {
     }
 }
 
-/* All fixes save no less than the one that saves most, also where the replay cannot make it. Upper bounds are of
- * different times: they add up, and with what the replay gains beyond them. */
+/* All fixes together save at least as much as the best single fix, even if the replay cannot make that fix. Upper
+ * bounds are about different times: they add up, also with the other gains. */
 static void bound_floor(struct aorta_verdict *verdict) {
     const double step = aorta_verdict_gained_ms(verdict), replayed = verdict->replay.floor_ms;
     double bounds = 0, beyond = 0;
@@ -573,7 +574,7 @@ static void bound_floor(struct aorta_verdict *verdict) {
             finding->at_best_ms > 0 ? finding->at_best_ms : finding->gain_ms;
         verdict->replay.floor_ms = fmin(verdict->replay.floor_ms, step - aorta_finding_shown_ms(finding));
     }
-    if (bounds > 0 && bounds + beyond < step) /* else they are of the same time */
+    if (bounds > 0 && bounds + beyond < step) /* else they overlap */
         verdict->replay.floor_ms = fmin(verdict->replay.floor_ms, step - bounds - beyond);
     if (verdict->replay.floor_ms <= 0) verdict->replay.floor_ms = fmax(verdict->compute_ms - bounds, 0);
     verdict->replay.bounded = bounds > 0 && verdict->replay.floor_ms < replayed;
@@ -589,7 +590,7 @@ static void add_gains(struct gains *gains) {
     separate_stalls(verdict);
     aorta_verdict_walk_left(gains->built, gains->graph, verdict->replay.floor_ms, &verdict->replay.left,
                             verdict->arena);
-    if (verdict->arena->failed) return; /* remedies have no model where none saves anything */
+    if (verdict->arena->failed) return;
     add_bubble(gains);
     aorta_gains_add_fixes(gains);
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);
@@ -619,13 +620,13 @@ bool aorta_verdict_is_unrecorded(const struct aorta_verdict *verdict) {
     return replay->unrecorded_ms > 0 && replay->measured_ms - replay->unrecorded_ms >= CHANGES * replay->measured_ms;
 }
 
-/* What recording cost the step is part of what the device waited for its host. */
+/* Subtracts the recorder's cost from causes in which the device waits for the host. */
 static void take_recording_out(struct aorta_verdict *verdict) {
     static const enum aorta_cause waits[] = {AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_LAUNCH_LATENCY, AORTA_CAUSE_HOST_SYNC,
                                              AORTA_CAUSE_DATA_WAIT};
     struct aorta_verdict_replay *replay = &verdict->replay;
     if (!(replay->unrecorded_ms > 0) || replay->unrecorded_ms >= replay->replayed_ms) return;
-    double left_ms = verdict->step_ms_mean - replay->unrecorded_ms; /* so that costs add up to that step */
+    double left_ms = verdict->step_ms_mean - replay->unrecorded_ms; /* costs then add up to unrecorded_ms */
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
         struct aorta_finding *finding = aorta_verdict_find(verdict, waits[i]);
         if (!finding) continue;
@@ -641,14 +642,14 @@ static void take_recording_out(struct aorta_verdict *verdict) {
         verdict->findings[i].share = step_ms > 0 ? verdict->findings[i].cost_ms / step_ms : 0;
 }
 
-/* `unrecorded`: what the graph was turned into before. */
+/* `unrecorded`: the removal of the recorder's cost from the graph. */
 static void measure(struct gains *gains, const struct aorta_unrecorded *unrecorded) {
     aorta_gains_measure(gains->graph, &gains->found, gains->verdict->arena);
     if (gains->verdict->arena->failed) return;
     const struct aorta_gains *found = &gains->found;
     struct aorta_verdict *verdict = gains->verdict;
     struct aorta_verdict_replay *replay = &verdict->replay;
-    double again_ns = 0; /* what hidden collectives cost compute */
+    double again_ns = 0; /* compute is slower during hidden collectives */
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++)
         again_ns += found->beyond_ns[i] * lost_again(gains, cause_of((enum aorta_removal)i));
     *replay = (struct aorta_verdict_replay){
@@ -669,20 +670,19 @@ static void measure(struct gains *gains, const struct aorta_unrecorded *unrecord
         replay->reason = "the recording does not explain most of what the step waits for";
 }
 
-/* ---- newly hidden communication ----
- * How much of it comes back as slower compute where the recording has no overlap to measure. */
+/* ---- usual loss of compute during newly hidden communication, if the recording has no overlap to measure ---- */
 
-/* Measured on two H200 (tests/gpu/contention.py, docs/results.md): the share of the shorter side that overlap did not
- * save, where nothing depends on the communication and where layers wait for data fetched during the layer before.
- * Products and attention keep all multiprocessors until they end. Attention is its forward pass; the backward pass
- * loses 0.22. */
+/* The share of the shorter side that overlap did not save, measured on two H200 (tests/gpu/contention.py,
+ * docs/results.md). First figure: nothing depends on the communication. Second figure: each layer waits for data that
+ * is fetched during the previous layer. Products and attention occupy all multiprocessors until they end. Attention:
+ * forward pass; the backward pass loses 0.22. */
 static const double lost[AORTA_WORK_CLASS_COUNT][2] = {
     [AORTA_WORK_GEMM] = {0.50, 0.78},      [AORTA_WORK_CONVOLUTION] = {0.20, 0.20},
     [AORTA_WORK_ATTENTION] = {0.39, 0.74}, [AORTA_WORK_POINTWISE] = {0.33, 0.33},
     [AORTA_WORK_REDUCTION] = {0.38, 0.38}, [AORTA_WORK_OTHER] = {0.36, 0.36},
 };
 
-/* Copy engines leave the multiprocessors to compute. */
+/* Collectives use multiprocessors, not copy engines. */
 static bool are_kernels(const struct aorta_trace_analysis *analysis) {
     int64_t kernels_ns = 0, copies_ns = 0;
     AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
@@ -699,7 +699,7 @@ static bool was_measured_on(const char *device) {
     return device && (strstr(device, "H100") || strstr(device, "H200"));
 }
 
-/* The share of compute in kernels with a thread block for each multiprocessor, which communication has to wait for. */
+/* Share of compute in kernels with at least one thread block per multiprocessor. Communication waits for these. */
 static double covering(const struct aorta_trace_rank *rank) {
     const int32_t most = aorta_trace_multiprocessors(rank->trace, rank->device);
     int64_t covering_ns = 0, ns = 0;
@@ -726,9 +726,9 @@ static void find_usual_loss(const struct aorta_trace_analysis *analysis, struct 
     verdict->lost_usually[1] = lost_ns[1] / ns;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole ---- */
 
-/* Why there is no graph. */
+/* Why no graph could be made. */
 static const char *reason_of(const struct aorta_trace_analysis *analysis) {
     if (!analysis->common_clock) return "the ranks' clocks are not one";
     return analysis->measured ? "fewer than three steps follow each other"
@@ -739,7 +739,7 @@ static aorta_status measure_with(const struct aorta_trace_analysis *analysis, st
                                  struct aorta_trace_graph *built, struct aorta_verdict *verdict) {
     struct aorta_unrecorded unrecorded;
     aorta_status unbuilt = aorta_trace_graph_make(analysis, built);
-    if (aorta_status_code(unbuilt) == AORTA_UNSUPPORTED) { /* no failure: the verdict is given without */
+    if (aorta_status_code(unbuilt) == AORTA_UNSUPPORTED) { /* no failure: the verdict then has no gains */
         aorta_status_free(unbuilt);
         verdict->replay.reason = reason_of(analysis);
         return NULL;
@@ -754,7 +754,7 @@ static aorta_status measure_with(const struct aorta_trace_analysis *analysis, st
     return aorta_arena_check(verdict->arena, "the gains");
 }
 
-/* Remedies first: most of their memory is free again before there is a graph. */
+/* Remedies come first, as most of their memory is free again before the graph is made. */
 aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     struct aorta_remedy_gains *remedies = NULL;
     struct aorta_trace_graph built = {0};

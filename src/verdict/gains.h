@@ -1,4 +1,4 @@
-/* What each cause costs the recorded step, by its replay (replay/replay.h). */
+/* Gains of causes by replays of the recorded step (replay/replay.h). */
 #ifndef AORTA_VERDICT_GAINS_H
 #define AORTA_VERDICT_GAINS_H
 
@@ -8,35 +8,34 @@
 #include "verdict/remedies.h"
 #include "verdict/verdict.h"
 
-/* Sets the verdict's replay and its findings' gains, adds findings that only a replay shows, and puts those that gain
- * most first. A replay that cannot be trusted or made leaves them as they are, with the reason. AORTA_MEMORY. */
+/* Sets the verdict's replay and the gains of its findings, adds findings that only a replay shows, and sorts by gain.
+ * If the replay is impossible or unreliable, only its reason is set. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis,
                                                 struct aorta_verdict *verdict);
 
-/* Remedies of compute (remedy_gains.c): found before there is a graph, so that of a recording without any the memory of
- * both is never needed at once. The analysis is borrowed. AORTA_MEMORY. */
+/* Finds remedies of compute (remedy_gains.c). It runs before the graph is made: a recording without remedies then never
+ * needs the memory of both at once. The analysis is borrowed. AORTA_MEMORY. */
 struct aorta_remedy_gains;
 AORTA_MUST_USE aorta_status aorta_remedy_gains_find(const struct aorta_trace_analysis *analysis,
                                                     struct aorta_remedy_gains **gains);
 void aorta_remedy_gains_free(struct aorta_remedy_gains *gains); /* NULL is fine */
-/* Adds a finding for each that gains a hundredth of the step. `built`: the graph that `found` is of. */
+/* Adds a finding for each remedy that gains at least 1% of the step. `found`: the gains in the graph `built`. */
 void aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const struct aorta_trace_graph *built,
                             const struct aorta_gains *found, struct aorta_verdict *verdict);
 
-/* What the step of `floor_ms` is made of along its path in `graph`, which is that of `built` or a scaled one.
- * (gains_origin.c)
- */
+/* Splits `floor_ms` by the work on the critical path without all causes. `graph`: of `built`, or a scaled copy.
+ * (gains_origin.c) */
 void aorta_verdict_walk_left(const struct aorta_trace_graph *built, const struct aorta_graph *graph, double floor_ms,
                              struct aorta_verdict_left *left, struct aorta_arena *memory);
 
 struct aorta_remedies_worth {
-    double before_ns;                   /* the step replayed without them */
+    double before_ns;                   /* the replayed step without remedies */
     struct aorta_remedies_applied mean; /* over ranks */
-    double least;                       /* of their gain, at least this share */
-    const char *lacks;                  /* what a recording lacks for those that need shapes; NULL: nothing. Static */
-    const char *unknown;                /* why none can be computed; NULL: they can. Static */
+    double least;                       /* lower end of the gain, as a share of it */
+    const char *lacks;                  /* data that remedies with shapes lack; NULL: none. Static */
+    const char *unknown;                /* why no remedy can be computed; NULL: remedies are known. Static */
 };
-/* Gives the graph the lags of a step with these remedies (bits), in place. AORTA_MEMORY. (remedy_gains.c) */
+/* Sets the graph's lags to those of a step with these remedies (bits), in place. AORTA_MEMORY. (remedy_gains.c) */
 AORTA_MUST_USE aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *analysis,
                                                          struct aorta_trace_graph *built, uint32_t set,
                                                          struct aorta_remedies_worth *worth);

@@ -20,7 +20,7 @@ static void add_to_tally(struct aorta_tally *tally, const char *name, int layer,
     if (ns <= 0) return;
     size_t at = 0;
     while (at < tally->count && (tally->rows[at].layer != layer || strcmp(tally->rows[at].name, name) != 0)) at++;
-    if (at == AORTA_TALLY_ROWS) return; /* only the largest is named; the first 64 hold it in practice */
+    if (at == AORTA_TALLY_ROWS) return; /* only the largest row is shown, which is among the first 64 in practice */
     if (at == tally->count) {
         tally->rows[at].name = name;
         tally->rows[at].layer = layer;
@@ -29,7 +29,7 @@ static void add_to_tally(struct aorta_tally *tally, const char *name, int layer,
     tally->rows[at].ns += ns;
 }
 
-/* What the verdict is made from. */
+/* The inputs of the verdict. */
 struct work {
     struct aorta_arena memory;
     struct aorta_rank_step *items; /* measured iterations, by rank and step */
@@ -72,15 +72,14 @@ static aorta_status collect_items(const struct aorta_trace_analysis *analysis, s
 
 /* ---- one iteration ---- */
 
-/* A gather in a recording that waited for compute on its own stream. On another stream it could have overlapped this
- * compute. */
+/* A recorded gather waited for compute on its own stream. On another stream it could overlap this compute. */
 static bool follows_compute(const struct aorta_order *order, const struct aorta_range *range) {
     const struct aorta_range *first = aorta_order_next_compute(order, range->stream, INT64_MIN);
     return range->info.layer < 0 && first && first->start_ns < range->start_ns;
 }
 
-/* The time from which launched compute waited behind this collective in the same queue. The compute of the layer that
- * an all-gather fetches waits for the data, not for the queue. */
+/* When launched compute began to wait for this collective in the same queue; INT64_MAX: never. Compute of the layer
+ * that an all-gather fetches waits for the data, not for the queue. */
 static int64_t serialized_from(const struct aorta_order *order, const struct aorta_range *range) {
     const struct aorta_range *next = aorta_order_next_compute(order, range->stream, range->end_ns);
     if (!next || next->enqueue_ns == INT64_MIN || range->info.activations) return INT64_MAX;
@@ -135,7 +134,7 @@ static void split_exposed(const struct aorta_rank_step *item, const struct aorta
     add_to_tally(&sums->exposed_where[kind], unit, range->info.layer, slow - arrived);
 }
 
-/* Without what the host waited for meanwhile, which are causes of their own. */
+/* Time of [start_ns, end_ns) without the host's recorded waits, which are other causes. */
 static int64_t late_within(const struct aorta_profile *profile, int64_t start_ns, int64_t end_ns) {
     int64_t late_ns = end_ns - start_ns;
     AORTA_EACH (const struct aorta_host_range, wait, profile->host, profile->host_count)
@@ -157,13 +156,13 @@ static void tally_idle(const struct aorta_rank_step *item, struct aorta_evidence
     }
 }
 
-/* One launch for most of it. */
 const enum aorta_cause aorta_cause_of_idle[AORTA_IDLE_CAUSE_COUNT] = {
     [AORTA_IDLE_DATA_WAIT] = AORTA_CAUSE_DATA_WAIT,     [AORTA_IDLE_HOST_SYNC] = AORTA_CAUSE_HOST_SYNC,
     [AORTA_IDLE_HOST_LAUNCH] = AORTA_CAUSE_HOST_LAUNCH, [AORTA_IDLE_LAUNCH_LATENCY] = AORTA_CAUSE_LAUNCH_LATENCY,
-    [AORTA_IDLE_UNKNOWN] = AORTA_CAUSE_HOST_LAUNCH, /* the evidence says so */
+    [AORTA_IDLE_UNKNOWN] = AORTA_CAUSE_HOST_LAUNCH, /* the fact idle_unknown shows it separately */
 };
 
+/* Most ranges have one launch. */
 static bool is_graph(const struct aorta_profile *profile) {
     const int64_t launch_ns = profile->range_count ? profile->ranges[profile->range_count / 2].enqueue_ns : INT64_MIN;
     size_t same = 0;
@@ -188,7 +187,7 @@ static void split_iteration(const struct aorta_rank_step *item, struct work *wor
     if (is_graph(item->iteration.profile)) work->sums.graph_latency_ns += idle->ns[AORTA_IDLE_LAUNCH_LATENCY];
     work->sums.unknown_idle_ns += idle->ns[AORTA_IDLE_UNKNOWN] - pages->ns[AORTA_IDLE_UNKNOWN];
     work->sums.rank_iterations++;
-    if (!verdict->recorded) tally_idle(item, &work->sums); /* of a recording the longest gap is shown instead */
+    if (!verdict->recorded) tally_idle(item, &work->sums); /* a recording shows its longest gap instead */
 }
 
 /* A few slow transfers are noise: below half a percent of the step they stay ordinary exposed communication. */
@@ -215,7 +214,7 @@ static double mean_ms(int64_t sum_ns, int64_t count) {
     return (double)sum_ns / 1e6 / (double)count;
 }
 
-/* Ranges around operations whose launches are not known: they may hold the host's gaps. Kernels hold none. */
+/* Ranges without launch times may include gaps of the host. Kernels do not. */
 static bool may_hide_gaps(const struct work *work) {
     for (size_t i = 0; i < work->count; i++) {
         const struct aorta_profile *profile = work->items[i].iteration.profile;
@@ -226,7 +225,7 @@ static bool may_hide_gaps(const struct work *work) {
     return true;
 }
 
-/* Kernels of a graph follow each other within half a microsecond. */
+/* Ranges of a GPU include the gaps between their kernels. Only gaps within graphs are short (half a microsecond). */
 static bool may_hold_gaps(const struct work *work) {
     size_t such = 0;
     for (size_t i = 0; i < work->count; i++) {
@@ -270,8 +269,8 @@ static void summarise(struct work *work, struct aorta_verdict *verdict) {
             mean_ms(verdict->ranks[i].step_ns, (int64_t)verdict->ranks[i].iterations) / (double)verdict->rank_count;
 }
 
-/* Steps lose time to launch latency, also without the one that loses most. Kernels that load at first use make one step
- * lose it. */
+/* Launch latency without the slowest step is still half of its mean or more. Kernels that load at first use slow down
+ * one step only. */
 static bool latency_recurs(const struct work *work) {
     double sum_ns = 0, most_ns = 0;
     for (size_t i = 0; i < work->count; i++) {
@@ -352,7 +351,7 @@ static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_ver
     verdict->steps_unlike = differ ? aorta_trace_steps_unlike(analysis, AORTA_TRACE_KERNEL) : NAN;
     verdict->copies_unlike = differ ? aorta_trace_steps_unlike(analysis, AORTA_TRACE_COPY) : NAN;
     AORTA_TRY(add_rooflines(analysis, verdict));
-    aorta_trace_ranges_free(analysis); /* a graph of the same kernels follows */
+    aorta_trace_ranges_free(analysis); /* the graph of the same kernels needs the memory */
     return aorta_verdict_gains(analysis, verdict);
 }
 
@@ -391,7 +390,7 @@ bool aorta_verdict_loops_over_experts(const struct aorta_trace_rank *rank) {
     return turns >= LOOP;
 }
 
-/* Marks the findings of two causes, whose advice depends on it. */
+/* Adds to the findings of two causes a fact that their advice depends on. */
 static void mark(struct aorta_verdict *verdict, enum aorta_cause one, enum aorta_cause other,
                  enum aorta_fact_key fact) {
     for (size_t i = 0; i < verdict->finding_count; i++)
@@ -399,7 +398,7 @@ static void mark(struct aorta_verdict *verdict, enum aorta_cause one, enum aorta
             aorta_facts_flag(&verdict->findings[i].facts, fact);
 }
 
-/* One process launches the kernels of several devices, which exchange data: DataParallel's threads share one lock. */
+/* One process uses several devices with collectives, as DataParallel does. Its threads share one lock. */
 static bool shares_process(const struct aorta_trace_analysis *analysis) {
     if (analysis->rank_count < 2 || analysis->ranks[0].trace != analysis->ranks[1].trace) return false;
     for (size_t i = 0; i < analysis->ranks[0].work_count; i++)
@@ -407,7 +406,7 @@ static bool shares_process(const struct aorta_trace_analysis *analysis) {
     return false;
 }
 
-/* Copies of a growing cache are seen as a remedy. */
+/* A remedy removes copies of a growing cache of keys and values. */
 static bool copies_cache(const struct aorta_verdict *verdict) {
     for (size_t i = 0; i < verdict->finding_count; i++)
         if (verdict->findings[i].remedy && strcmp(verdict->findings[i].remedy, "casts=cache") == 0) return true;
@@ -422,7 +421,7 @@ static void mark_launches(const struct aorta_trace_rank *rank, struct aorta_verd
     if (aorta_program_optimizes(rank, memory)) mark(verdict, cause, cause, AORTA_FACT_OPTIMIZES);
 }
 
-/* No graph can contain a wait for a value. */
+/* Waits for values prevent the capture of a graph. */
 static void mark_values(struct aorta_verdict *verdict) {
     enum { SEVERAL = 4 }; /* per step */
     const struct aorta_finding *waits = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_SYNC);
@@ -431,8 +430,8 @@ static void mark_values(struct aorta_verdict *verdict) {
     mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_SYNC, AORTA_FACT_MANY_VALUES);
 }
 
-/* Gathers and reductions to shards are of parameters and gradients where these are sharded. In inference they are of
- * activations otherwise. */
+/* All-gathers and reduce-scatters move parameters and gradients if these are sharded. Else, in inference, they move
+ * activations. */
 static void mark_shards(const struct aorta_trace_rank *rank, struct aorta_verdict *verdict,
                         struct aorta_arena *memory) {
     const bool shards = aorta_program_shards(rank, memory);
@@ -473,7 +472,7 @@ static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, st
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_PAUSE, AORTA_FACT_ONE_PROCESS);
 }
 
-/* Other programs have ranges with such names, too: execute_diffusion_… */
+/* Programs that are no engines have ranges with such names, too: execute_diffusion_… */
 static bool is_engine(const struct aorta_trace *trace) {
     static const char *const names[] = {"vllm", "sgl", "step[", NULL};
     for (uint32_t i = 0; i < aorta_trace_text_count(trace); i++)
@@ -496,7 +495,7 @@ static unsigned program_of(const struct aorta_trace_analysis *analysis) {
     return programs[aorta_trace_framework(trace)];
 }
 
-/* An operation that only a GPU's library has. */
+/* An operation that exists only in libraries for GPUs. */
 static const char *find_gpu_operation(const struct aorta_trace *trace) {
     static const char *const begins[] = {"aten::cudnn_", "aten::_cudnn_", "aten::miopen_"};
     for (uint32_t i = 0; i < aorta_trace_text_count(trace); i++)
@@ -505,7 +504,7 @@ static const char *find_gpu_operation(const struct aorta_trace *trace) {
     return NULL;
 }
 
-/* An empty verdict has none. */
+/* An empty verdict has no arena. */
 static aorta_status make_arena(struct aorta_verdict *verdict) {
     if (!verdict->arena) verdict->arena = calloc(1, sizeof *verdict->arena);
     return verdict->arena ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
@@ -549,7 +548,7 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
         .asked = analysis->whole,
         .together_ms = together_ms(analysis),
         .unled = analysis->unled,
-        .undisturbed = analysis->trend_ns[0] > 0, /* what the program does makes its steps differ */
+        .undisturbed = analysis->trend_ns[0] > 0, /* the program itself makes its steps differ */
         .ranks_missing = missing_ranks(analysis),
         .sends = analysis->sends,
         .model_parts = aorta_verdict_model_parts(analysis),
@@ -587,11 +586,10 @@ void aorta_verdict_free(struct aorta_verdict *verdict) {
     memset(verdict, 0, sizeof *verdict);
 }
 
-/* ---- the cost of recording ----
- * How much recording added to the time that the device waited for its host. */
+/* ---- the part of late launches that is the recorder's cost ---- */
 
-/* CUPTI's calls around a launch and the record of it: 2.8 ms of a step of 813 kernels on an H100's host
- * (docs/results.md, bench/trace_run_cost.py). A replayed graph is one launch. */
+/* Cost of CUPTI's callbacks and record per launch: 2.8 ms for a step of 813 kernels on an H100's host (docs/results.md,
+ * bench/trace_run_cost.py). A replayed graph is one launch. */
 enum { LAUNCH_NS = 3500 };
 
 static const double least_share = 0.05; /* of a step: a smaller loss gets no note */
