@@ -1,5 +1,5 @@
-/* The findings: what each cause costs, the facts that the sums over all steps show, and the worst place of each cause
- * in a recording. */
+/* The findings: the cost of each cause, facts from the sums over all steps, and the worst place of each cause in a
+ * recording. */
 #include "trace/trace.h"
 #include "verdict/causes.h"
 #include "verdict/verdict_internal.h"
@@ -23,7 +23,7 @@ static void flag(struct aorta_fill *fill, enum aorta_fact_key key) {
     aorta_facts_flag(&fill->finding->facts, key);
 }
 
-/* The row with most time, or -1. */
+/* The row with most time; -1: no rows. */
 static int largest_row(const struct aorta_tally *tally) {
     int best = -1;
     for (size_t i = 0; i < tally->count; i++)
@@ -37,13 +37,13 @@ static void set_largest(struct aorta_fill *fill, enum aorta_fact_key key, const 
     aorta_facts_set_named(&fill->finding->facts, key, per_step_ms(fill, tally->rows[row].ns), tally->rows[row].name);
 }
 
-/* A recording has its longest gap instead (find_gap). */
+/* Recordings show their longest gap instead (find_gap). */
 static void set_where_idle(struct aorta_fill *fill, const struct aorta_tally *before) {
     if (!fill->verdict->recorded) set_largest(fill, AORTA_FACT_GAP, before);
 }
 
 static void fill_host_launch(struct aorta_fill *fill) {
-    static const double LITTLE = 0.01; /* of what is known */
+    static const double LITTLE = 0.01; /* of the known idle time */
     const struct aorta_evidence_sums *sums = fill->sums;
     int64_t known = -sums->unknown_idle_ns;
     for (size_t i = 0; i < fill->verdict->rank_count; i++)
@@ -55,14 +55,14 @@ static void fill_host_launch(struct aorta_fill *fill) {
     set_where_idle(fill, &sums->late_before);
 }
 
-/* Our hosts wait once for a step, at its end. */
+/* In our own runs the host waits once per step, at its end. */
 static void fill_host_sync(struct aorta_fill *fill) {
     static const double SEVERAL = 1.5;
     const double waits = (double)fill->sums->waits / (double)fill->sums->rank_iterations;
     if (waits > SEVERAL) set(fill, AORTA_FACT_WAITS, waits);
 }
 
-/* Launched in time and not started: in a graph that is the device's own time between two operations. */
+/* In a graph, launch latency is the device's time between two operations. */
 static void fill_launch_latency(struct aorta_fill *fill) {
     if (2 * per_step_ms(fill, fill->sums->graph_latency_ns) > fill->finding->cost_ms) flag(fill, AORTA_FACT_GRAPH_GAPS);
     if (fill->sums->latency_recurs) flag(fill, AORTA_FACT_RECURS);
@@ -113,7 +113,7 @@ static void fill_serialized(struct aorta_fill *fill) {
     flag(fill, AORTA_FACT_OWN_STREAM);
 }
 
-/* The unit with most of it, unless that is all of it. */
+/* Names the unit with most exposed time, unless it has all of it. */
 static void fill_exposed(struct aorta_fill *fill) {
     static const double ALL = 0.95;
     const struct aorta_tally *where = &fill->sums->exposed_where[fill->finding->collective];
@@ -131,7 +131,7 @@ static void fill_contention(struct aorta_fill *fill) {
 }
 
 static void fill_compute(struct aorta_fill *fill) {
-    flag(fill, AORTA_FACT_LAUNCHES_COST); /* a replay may say otherwise (gains.c) */
+    flag(fill, AORTA_FACT_LAUNCHES_COST); /* a replay may remove it (gains.c) */
     if (fill->verdict->coarse)
         flag(fill, AORTA_FACT_COARSE);
     else if (fill->verdict->gaps)
@@ -145,7 +145,7 @@ static double rank_cost_ms(const struct aorta_rank_costs *costs, enum aorta_caus
     return (double)ns / 1e6 / (double)costs->iterations;
 }
 
-/* The rank that pays most is named when it pays a quarter more than the mean. */
+/* Names the rank with the largest cost if its cost is more than 1.25 times the mean. */
 static struct aorta_finding weigh(const struct aorta_verdict *verdict, enum aorta_cause cause, int kind) {
     struct aorta_finding finding = {
         .cause = cause, .collective = (enum aorta_collective)kind, .rank = -1, .facts = {.arena = verdict->arena}};
@@ -220,7 +220,7 @@ static int64_t gap_part(const struct aorta_trace_gap *gap, enum aorta_cause caus
     return ns;
 }
 
-/* A launch that blocks the host is a stall, and a call that frees memory is an allocation. */
+/* The gap belongs to another cause: a blocking launch is a stall, a call that changes memory is an allocation. */
 static bool is_of_other(const struct aorta_trace_rank *rank, const struct aorta_trace_gap *gap,
                         enum aorta_cause cause) {
     const struct aorta_trace *trace = rank->trace;
@@ -242,8 +242,8 @@ static struct place longest_gap(const struct aorta_trace_analysis *analysis, enu
     return worst;
 }
 
-/* The share of the calls with this name that copy to the host, or directly follow such a copy on their thread as the
- * calls of .item() do; with `values` copies of few bytes. */
+/* Share of the calls with this name that copy to the host, or directly follow such a copy on their thread, as calls of
+ * .item() do. `values`: only copies of a few bytes count. */
 static double share_of_reads(const struct aorta_trace *trace, uint32_t name, bool values, struct aorta_arena *memory) {
     uint32_t *last = aorta_arena_alloc(memory, (trace->thread_count + 1) * sizeof *last);
     const bool *reads = aorta_trace_reading_calls(trace, values, memory);
@@ -266,21 +266,21 @@ static void set_caller(const struct aorta_trace_rank *rank, const struct aorta_t
     aorta_facts_set_named(&finding->facts, AORTA_FACT_CALLER, calls, name);
     const char *within =
         aorta_trace_text(rank->trace, row->operation == AORTA_TRACE_NONE ? row->range : row->operation);
-    /* Only the search for the fastest algorithm times convolutions with events. */
+    /* Events time convolutions only while cuDNN or MIOpen searches for the fastest algorithm. */
     if (strstr(name, "EventSynchronize") && strstr(within, "aten::") && strstr(within, "conv"))
         aorta_facts_flag(&finding->facts, AORTA_FACT_CONVOLUTION_SEARCH);
 }
 
-/* Calls that allocate or free are another cause. */
+/* Calls that allocate or free memory belong to another cause. */
 static bool is_of_memory(const struct aorta_trace_rank *rank, const struct aorta_trace_sync_row *row) {
     return aorta_trace_changes_memory(aorta_trace_text(rank->trace, row->name));
 }
 
-/* The calls that wait longest in all, of those whose place in the program is known where there are any. */
+/* Names the calls with the longest total wait, among calls with a known place in the program if there are any. */
 static void find_caller(const struct aorta_trace_rank *rank, struct aorta_finding *finding) {
     static const double MOST = 0.5;
     char name[NAME_SIZE];
-    const struct aorta_trace_sync_row *row = NULL; /* the first */
+    const struct aorta_trace_sync_row *row = NULL; /* the longest, with or without a place */
     const bool known = aorta_verdict_find_awaited(rank, &finding->facts);
     AORTA_EACH (const struct aorta_trace_sync_row, one, rank->syncs, rank->sync_count) {
         const bool placed = one->operation != AORTA_TRACE_NONE || one->function != AORTA_TRACE_NONE;
@@ -312,7 +312,7 @@ static void find_gap(const struct aorta_trace_analysis *analysis, struct aorta_f
             aorta_facts_text(&finding->facts, aorta_trace_text(trace, trace->calls[worst.gap->call].name));
 }
 
-/* The calls that wait; the longest gap only where it is much of their cost. */
+/* Names the calls that wait. The longest gap is named only if it is a large part of the cost. */
 static void find_waits(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     static const double MUCH = 0.2;
     const struct aorta_trace_rank *most = &analysis->ranks[0];
@@ -364,7 +364,7 @@ static void find_exposed(const struct aorta_trace_analysis *analysis, struct aor
         if (times > 1) aorta_facts_set(&finding->facts, AORTA_FACT_REDUCED_AGAIN, times);
     }
     if (worst.activations) aorta_facts_flag(&finding->facts, AORTA_FACT_ACTIVATIONS);
-    if (worst.rank->queue_count == 1 && worst.rank->stream_count > 1) /* cannot run side by side */
+    if (worst.rank->queue_count == 1 && worst.rank->stream_count > 1) /* the streams cannot overlap */
         aorta_facts_set(&finding->facts, AORTA_FACT_ONE_QUEUE, (double)worst.rank->stream_count);
 }
 
@@ -379,7 +379,7 @@ static void find_straggler(const struct aorta_trace_analysis *analysis, struct a
                  aorta_collective_words(worst->kind, analysis->sends));
 }
 
-/* The time of a name in the steps that count. */
+/* The time of all kernels or copies of one name in the steps that count. */
 struct total {
     const struct aorta_trace_rank *rank;
     uint32_t name;
@@ -389,7 +389,7 @@ struct total {
 
 enum { LARGEST = 3 };
 
-/* by_name[]: of all the trace's texts, zeroed. */
+/* by_name[]: one row per text of the trace, zeroed. */
 static void add_totals(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank, bool copies,
                        struct total *by_name) {
     for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
@@ -405,7 +405,7 @@ static void add_totals(const struct aorta_trace_analysis *analysis, const struct
     }
 }
 
-/* Replaces the largest kernels by those of this rank where its first is larger. */
+/* Replaces the largest kernels by those of this rank if its largest kernel is larger. */
 static void keep_largest(const struct total *by_name, size_t count, struct total largest[LARGEST]) {
     struct total own[LARGEST] = {{0}};
     for (size_t i = 0; i < count; i++) {
@@ -418,10 +418,10 @@ static void keep_largest(const struct total *by_name, size_t count, struct total
     if (own[0].ns > largest[0].ns) memcpy(largest, own, sizeof own);
 }
 
-/* The names with most time among the rank's kernels or copies. */
+/* Names the kernels or copies with most time, of the rank where the first of them is largest. */
 static void find_largest(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     static const enum aorta_fact_key keys[LARGEST] = {AORTA_FACT_KERNEL, AORTA_FACT_KERNEL_2, AORTA_FACT_KERNEL_3};
-    static const double MUCH_BACK = 0.5; /* as where activations are offloaded */
+    static const double MUCH_BACK = 0.5; /* for example offloaded activations */
     static const double MUCH_GRAPH = 0.3;
     struct total largest[LARGEST] = {{0}};
     AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
@@ -475,7 +475,7 @@ static void find_slowest_gemm(const struct aorta_trace_analysis *analysis, struc
                           aorta_trace_text(where->trace, worst->name));
 }
 
-/* Whether much of what the host launches is captured for graphs, of which hardly any is run. */
+/* The host captures many of its launches in graphs, and hardly replays any. */
 static bool captures(const struct aorta_trace *trace) {
     enum { FEW = 3, PART = 8 };
     size_t runs = 0;
@@ -483,10 +483,10 @@ static bool captures(const struct aorta_trace *trace) {
     return trace->captured_count && runs < FEW && PART * trace->captured_count >= trace->coverage.launches;
 }
 
-/* How often the host launches and how short the work of a launch is, collectives left out: of the rank with most
- * launches, in the mean step of all ranks. A graph is one launch. */
+/* Launches per step of the rank with most launches, and the mean work of its launches without collectives. The period
+ * is the mean step of all ranks divided by these launches. A graph is one launch. */
 static void count_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
-    double most = 0, work_us = 0, all_us = 0, steps = 0, ns_of[2] = {0}; /* of work without a graph, and of graphs */
+    double most = 0, work_us = 0, all_us = 0, steps = 0, ns_of[2] = {0}; /* ns_of: work outside and inside of graphs */
     AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         double launches = 0, pieces = 0, work_ns = 0;
         uint32_t before = AORTA_TRACE_NONE;
@@ -516,7 +516,7 @@ static void count_launches(const struct aorta_trace_analysis *analysis, struct a
     aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCH_WORK, work_us);
 }
 
-/* Whether each step of a rank copies values to the host, which XLA waits for without a call that shows it. */
+/* Each step of a rank copies values to the host. XLA waits for them, but no call shows the wait. */
 static bool waits_for_values(const struct aorta_trace_analysis *analysis) {
     AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         size_t values = 0;

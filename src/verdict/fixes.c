@@ -1,4 +1,4 @@
-/* What single fixes gain, beside the causes that a replay removes. */
+/* Gains of fixes that remove or change work, in addition to the causes that a replay removes. */
 #include "base/interval.h"
 #include "base/sort.h"
 #include "trace/kernel_names.h"
@@ -8,14 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- data that comes back ----
- *
- * What a step copies to the host, and whether it comes back: gradients and parameters of an optimizer on the host, rows
- * of a table that lies there. */
+/* ---- data that is copied to the host and back: by an optimizer or a table on the host ---- */
 
-static const double LEAST = 4e6; /* bytes a step: less are figures that are printed */
+static const double LEAST = 4e6; /* bytes per step: less may be figures that the program prints */
 
-/* Bytes copied in the steps of a rank that count, by direction. */
+/* Adds the bytes that a rank copies in the steps that count, by direction. */
 static void add_copied(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                        double copied[AORTA_COPIED_COUNT]) {
     const struct aorta_trace *trace = rank->trace;
@@ -35,7 +32,7 @@ static void sum_copied(const struct gains *gains, double copied[AORTA_COPIED_COU
         add_copied(gains->analysis, &gains->analysis->ranks[i], copied);
 }
 
-/* As gradients and parameters of an optimizer there. */
+/* Example: gradients and parameters of an optimizer on the host. */
 bool aorta_verdict_is_offloaded(const struct gains *gains) {
     double copied[AORTA_COPIED_COUNT] = {0};
     sum_copied(gains, copied);
@@ -44,7 +41,7 @@ bool aorta_verdict_is_offloaded(const struct gains *gains) {
            copied[AORTA_COPIED_TO_DEVICE] > 0.25 * copied[AORTA_COPIED_TO_HOST];
 }
 
-/* Stalls are rare where most steps are without them, so that the mean step is longer than the median one. */
+/* Stalls are rare if most steps have none: the mean step is then longer than the median step. */
 static bool are_rare(const struct gains *gains, const struct aorta_origin *origin) {
     const double stall_ms = (double)origin->total_ns / 1e6 / aorta_gains_steps(gains);
     return gains->verdict->step_ms_mean - gains->verdict->step_ms_p50 > stall_ms / 2;
@@ -59,13 +56,14 @@ bool aorta_verdict_saves(const struct gains *gains, const struct aorta_origin *o
 
 /* ---- pages of managed memory ----
  *
- * A kernel that touches a page on the host waits until it has come:
+ * A kernel that accesses a page on the host waits until the page has arrived:
  *
- *     kernel   | fault | page | fault | page | compute |      its pages fetched before:   | compute |  */
+ *     kernel   | fault | page | fault | page | compute |      with prefetched pages:   | compute |  */
 
-enum { FAULT_NS = 50000 }; /* until the driver moves the page */
+enum { FAULT_NS = 50000 }; /* until the driver begins to move the page */
 
-/* How long the kernel waited for pages, and `fault_ns` before each; adds their bytes. `bytes`: NULL is fine. */
+/* How long the kernel waited for pages, including `fault_ns` before each page. Adds their bytes to *bytes, which may be
+ * NULL. */
 static double faults_ns(const struct aorta_trace_rank *rank, const struct aorta_trace_work *kernel, int64_t fault_ns,
                         double *bytes) {
     int64_t until_ns = kernel->start_ns, waited_ns = 0;
@@ -83,7 +81,7 @@ static double faults_ns(const struct aorta_trace_rank *rank, const struct aorta_
     return (double)waited_ns;
 }
 
-/* Kernels of most recordings need not be looked at. */
+/* Most recordings have no such pages, which makes faults_ns unnecessary. */
 static bool fetches_pages(const struct aorta_trace_rank *rank) {
     for (size_t i = 0; i < rank->work_count; i++)
         if (aorta_trace_page_moved(rank->trace, &rank->work[i]) == AORTA_COPIED_TO_DEVICE) return true;
@@ -100,7 +98,7 @@ static void drop_faults(const struct aorta_launched_work *launched, const void *
     }
 }
 
-static const double RATES[] = {12, 25}; /* GB/s: what copies of pinned memory reach on PCIe 3 and 4 */
+static const double RATES[] = {12, 25}; /* GB/s: copies of pinned memory on PCIe 3 and 4 */
 
 static double gain_of_prefetching(const struct gains *gains, double range_ms[2]) {
     const double steps = 1e6 * aorta_gains_steps(gains) * (double)gains->analysis->rank_count;
@@ -136,8 +134,8 @@ bool aorta_verdict_copies_once(const struct aorta_trace_analysis *analysis) {
     return !analysis->stepped && again <= HARDLY * all;
 }
 
-/* The time of copies, of unpinned memory at this rate (bytes per ns; 0: as recorded), ms of the recording. `at_ends`:
- * of those that bring input before the first kernel, or results after the last one. */
+/* The time of copies in the recording, ms. `rate`: of copies of unpinned memory, bytes per ns; 0: as recorded.
+ * `at_ends`: only copies of input before the first kernel, and of results after the last one. */
 static double copied_ms(const struct aorta_trace_analysis *analysis, double rate, bool at_ends) {
     double copied_ns = 0;
     AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
@@ -165,7 +163,7 @@ static void gain_of_pinning(const struct gains *gains, double copies_ms, double 
     range_ms[1] = fmin(most_ms + fmin(gains->verdict->compute_ms, fmax(copies_ms - most_ms, 0)), copies_ms);
 }
 
-/* Data that stays on the device is not copied, read or waited for. */
+/* If data stays on the device, the host neither copies it, nor waits for it, nor uses it. */
 static double gain_of_keeping(const struct gains *gains) {
     uint32_t removed = aorta_removal_bit(AORTA_WITHOUT_COPY) | aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC);
     for (uint32_t i = AORTA_WITHOUT_HOST_PAUSE; i <= AORTA_WITHOUT_HOST_PAUSE_ELSE; i++)
@@ -176,9 +174,9 @@ static double gain_of_keeping(const struct gains *gains) {
 /* ---- kernels with few threads ---- */
 
 struct narrow {
-    int64_t ran_ns;                      /* any of them */
-    double needed_ns;                    /* their work on the whole device, or the copies of its pages if longer */
-    const struct aorta_trace_rank *rank; /* of the longest */
+    int64_t ran_ns;   /* time in which at least one of them runs */
+    double needed_ns; /* time of their work on the whole device, or of their pages' copies if longer */
+    const struct aorta_trace_rank *rank; /* of `longest` */
     const struct aorta_trace_work *longest;
 };
 
@@ -188,14 +186,15 @@ static bool has_small_blocks(const struct aorta_trace_work *work) {
     return work->threads && work->threads < WARP;
 }
 
-/* The part of the device that a kernel uses at most. A multiprocessor with one block runs four warps at once. A block
- * of less than a warp takes a whole one, and there is place for blocks of two: 16 of 32 warps, 32 of 64. */
+/* Largest part of the device that a kernel can use. A multiprocessor with one block runs four warps at once. Blocks of
+ * less than a warp use a whole warp each, and half of a multiprocessor's warps: at most 16 blocks for 32 warps, 32 for
+ * 64. */
 static double part_used(const struct aorta_trace_work *work, int32_t multiprocessors) {
     if (work->blocks >= multiprocessors) return has_small_blocks(work) ? work->threads / (2.0 * WARP) : 1;
     return (work->threads ? fmin(work->threads / (4.0 * WARP), 1) : 1) * work->blocks / multiprocessors;
 }
 
-/* A long kernel with fewer blocks than a quarter of the multiprocessors, or small ones. Short ones have little work. */
+/* A long kernel with few blocks or small blocks. Short kernels have little work anyway. */
 static bool is_narrow(const struct aorta_trace_work *work, int32_t multiprocessors) {
     static const int64_t LONG_NS = 100000;
     return work->kind == AORTA_TRACE_KERNEL && work->blocks &&
@@ -222,11 +221,11 @@ static void add_narrow(const struct gains *gains, const struct aorta_trace_rank 
     aorta_intervals_end(&ran, gains->verdict->arena);
 }
 
-/* ---- what single fixes gain, beside the causes that a replay removes ---- */
+/* ---- one function per fix ---- */
 
-/* Ranks that wait for each other's compute in turn. The replay cannot remove it. Where the work of the steps differs,
- * as with batches of unequal length, equal work saves what the ranks wait on average: all of them then take the mean of
- * their times. Otherwise the finding has a cost and no gain. */
+/* Ranks wait for each other's compute in turn, which the replay cannot remove. If the work of the steps differs (for
+ * example batches of unequal length), equal work saves the mean wait: all ranks then take the mean time. Otherwise the
+ * finding has a cost, but no gain. */
 static void add_own_work(struct gains *gains) {
     static const double MUCH = 0.05;
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_STRAGGLER);
@@ -247,7 +246,7 @@ static void add_own_work(struct gains *gains) {
     aorta_facts_remove(&finding->facts, AORTA_FACT_LONGER);
 }
 
-/* Gradients that are reduced for each micro-batch: reducing them once is the fix, and saves more than hiding them. */
+/* If gradients are reduced for each micro-batch, reducing them once saves more than hiding the reductions. */
 static void add_reducing_once(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     AORTA_EACH (struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
@@ -259,7 +258,7 @@ static void add_reducing_once(struct gains *gains) {
     }
 }
 
-/* NULL: none is exposed. */
+/* NULL: no collective of this kind is exposed. */
 static struct aorta_finding *find_exposed(struct aorta_verdict *verdict, enum aorta_collective kind) {
     for (size_t i = 0; i < verdict->finding_count; i++)
         if (verdict->findings[i].cause == AORTA_CAUSE_EXPOSED_COLLECTIVE && verdict->findings[i].collective == kind)
@@ -267,7 +266,7 @@ static struct aorta_finding *find_exposed(struct aorta_verdict *verdict, enum ao
     return NULL;
 }
 
-/* Parameters that are gathered for each micro-batch: where there is memory, once is enough. */
+/* If parameters are gathered for each micro-batch, gathering them once is enough, but needs more memory. */
 static void add_gathering_once(struct gains *gains) {
     enum { USUAL = 2 }; /* for the forward and the backward pass */
     int times;
@@ -285,7 +284,7 @@ static void add_gathering_once(struct gains *gains) {
     aorta_gains_share(finding, AORTA_CAUSE_HOST_LAUNCH, gain_ms - finding->cost_ms);
 }
 
-/* Small collectives: their number costs more than that they are exposed. */
+/* The number of small collectives costs more than their exposed time. */
 static void add_coalescing(struct gains *gains) {
     static const enum aorta_collective kinds[] = {AORTA_ALL_REDUCE, AORTA_BROADCAST};
     struct aorta_verdict *verdict = gains->verdict;
@@ -308,7 +307,7 @@ static void drop_broadcasts(const struct aorta_launched_work *launched, const vo
         if (aorta_launches_collective(launched, i, AORTA_BROADCAST)) aorta_drop_work(launched, i);
 }
 
-/* What each step broadcasts may be the same, as buffers of DDP that are constant: then once is enough. */
+/* Steps may broadcast the same data again, for example constant buffers of DDP. One broadcast is then enough. */
 static void add_broadcasting_once(const struct gains *gains) {
     struct aorta_finding *finding = find_exposed(gains->verdict, AORTA_BROADCAST);
     if (!finding || !gains->analysis->stepped || gains->verdict->ranks_missing) return;
@@ -319,8 +318,7 @@ static void add_broadcasting_once(const struct gains *gains) {
     aorta_facts_remove(&finding->facts, AORTA_FACT_LOST_AGAIN);
 }
 
-/* Small copies that could be one: their launches and the waits for them are more than what copies take. */
-enum { ARGUMENTS = 4096 }; /* bytes that a kernel takes as arguments */
+enum { ARGUMENTS = 4096 }; /* most bytes of a kernel's arguments */
 
 static bool is_parameters(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     return work->kind == AORTA_TRACE_COPY && work->bytes > 0 && work->bytes <= ARGUMENTS &&
@@ -333,7 +331,7 @@ static void drop_parameters(const struct aorta_launched_work *launched, const vo
         if (is_parameters(launched->rank->trace, launched->work[i])) aorta_drop_work(launched, i);
 }
 
-/* Parameters of kernels that a program without a framework copies to the device before each launch. */
+/* Gain if parameters become arguments of kernels. A program without a framework copies them before each launch. */
 static double gain_of_arguments(const struct gains *gains, double *copies) {
     static const double MOST = 0.5; /* of the kernels */
     const struct aorta_trace_rank *rank = &gains->analysis->ranks[0];
@@ -349,6 +347,7 @@ static double gain_of_arguments(const struct gains *gains, double *copies) {
     return aorta_gain_without_work(gains, aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC), drop_parameters, NULL);
 }
 
+/* Launches of small copies, and waits for them, cost more than the copies. */
 static void add_small_copies(struct gains *gains) {
     double copies = 0, passed = 0;
     const double joined_ms = aorta_gain_of_joined_copies(gains, &copies);
@@ -364,7 +363,7 @@ static void add_small_copies(struct gains *gains) {
                       fmin(gain_ms, gains->found.gain_ns[AORTA_WITHOUT_HOST_LAUNCH] / 1e6));
 }
 
-/* Whether streams take turns as work of the default stream comes between them, with which none runs at once. */
+/* Streams take turns, separated by work of the default stream, which runs with no other stream at once. */
 static bool take_turns(const struct gains *gains, const struct aorta_trace_rank *rank) {
     enum { FEWEST = 8, CUPTI_DEFAULT = 7, HIP_DEFAULT = 0 }; /* numbers of streams */
     uint32_t stream = AORTA_TRACE_NONE;
@@ -390,7 +389,7 @@ static bool take_turns(const struct gains *gains, const struct aorta_trace_rank 
     return turns >= FEWEST;
 }
 
-/* The step without loading or compiling kernels, which is once. */
+/* The step without the time to load or compile kernels, which happens only once. */
 static double later_ms(const struct gains *gains) {
     const struct aorta_finding *stall = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
     const bool once = stall && (aorta_facts_has(&stall->facts, AORTA_FACT_PAUSE_LOAD) ||
@@ -398,7 +397,7 @@ static double later_ms(const struct gains *gains) {
     return aorta_gains_step_ms(gains) - (once ? aorta_finding_shown_ms(stall) : 0);
 }
 
-/* At most, these kernels take as long as their work on the whole device. */
+/* Upper bound: the work of these kernels can use the whole device. */
 static void add_few_blocks(struct gains *gains) {
     static const double MUCH = 0.1;
     struct narrow narrow = {0};
@@ -421,8 +420,8 @@ static void add_few_blocks(struct gains *gains) {
                           aorta_trace_text(narrow.rank->trace, narrow.longest->name));
 }
 
-/* Data that the host reads, uses and brings back could stay on the device: the copies and the host's work between them
- * are one finding's gain, of whichever gains more. */
+/* Data that the host reads, uses and copies back could stay on the device. The copies and the host's work between them
+ * become one gain, of the finding that gains more alone. */
 static void add_keeping(struct gains *gains) {
     struct aorta_finding *copy = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
     struct aorta_finding *pause = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
@@ -439,8 +438,8 @@ static void add_keeping(struct gains *gains) {
     aorta_facts_remove(&copy->facts, AORTA_FACT_COPIES_OUT);
 }
 
-/* Where several ranks have no collectives on the device, and the host works on a copy in each, it may exchange data
- * with them, as by MPI. Compute can hide that; it does not end. */
+/* Several ranks have no collectives on the device, and their hosts use copied data: the hosts may exchange it, for
+ * example by MPI. Compute can hide the exchange, but the exchange stays necessary. */
 static void add_exchange(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     struct aorta_finding *pause = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_PAUSE);
@@ -457,8 +456,8 @@ static void add_exchange(struct gains *gains) {
     verdict->replay.floor_ms = fmin(verdict->replay.floor_ms + stays_ms, aorta_gains_step_ms(gains));
 }
 
-/* Data that is copied to the host and comes back could stay. Input before the first kernel and results after the last
- * one are copied all the same, at the best rate at most. */
+/* Data that is copied to the host and back could stay on the device. Copies of input before the first kernel, and of
+ * results after the last kernel, remain (upper end of the range: at the best rate). */
 static void gain_of_staying(const struct gains *gains, struct aorta_finding *copy, double range_ms[2]) {
     const double ends_ms = copied_ms(gains->analysis, 0, true);
     aorta_finding_shown_range(copy, range_ms);
@@ -467,14 +466,14 @@ static void gain_of_staying(const struct gains *gains, struct aorta_finding *cop
     range_ms[1] = fmax(range_ms[1] - copied_ms(gains->analysis, RATES[1], true), range_ms[0]);
 }
 
-/* Copies that dwarf the kernels cannot be hidden: they can be faster, or data that comes back stays. */
+/* Copies that take far longer than kernels cannot be hidden. They can be faster, or data can stay on the device. */
 static void add_pinning(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     struct aorta_finding *copy = aorta_verdict_find(verdict, AORTA_CAUSE_COPY);
     if (!copy || gains->analysis->stepped || !aorta_facts_has(&copy->facts, AORTA_FACT_OVERLAP_LIMIT)) return;
     if (aorta_facts_has(&copy->facts, AORTA_FACT_MIGRATIONS) || aorta_facts_has(&copy->facts, AORTA_FACT_PEER_COPIES))
         return;
-    if (aorta_facts_has(&copy->facts, AORTA_FACT_HOST_WAITS)) { /* which copies need not */
+    if (aorta_facts_has(&copy->facts, AORTA_FACT_HOST_WAITS)) { /* asynchronous copies have precedence */
         aorta_facts_remove(&copy->facts, AORTA_FACT_COPIES_ONCE);
         return;
     }
@@ -497,7 +496,7 @@ static void add_pinning(struct gains *gains) {
         if (finding->partner == AORTA_CAUSE_COPY && finding->joint_ms > left_ms) finding->joint_ms -= left_ms;
 }
 
-/* Pages of managed memory that kernels wait for: the kernels take longer than the copies. */
+/* Kernels that wait for pages of managed memory lose more time than the copies take. */
 static void add_faults(struct gains *gains) {
     struct aorta_finding *copy = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
     double range_ms[2] = {0};

@@ -1,4 +1,4 @@
-/* Where in the program a cause begins, as facts. */
+/* Facts about the place in the program where a cause begins. */
 #include "base/interval.h"
 #include "base/sort.h"
 #include "replay/replay.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first work that a call launched; NULL: none, also of NULL. */
+/* The first work that a call launched; NULL: none, or no call. */
 static const struct aorta_trace_work *launched_by(const struct aorta_trace *trace,
                                                   const struct aorta_trace_call *call) {
     for (size_t i = 0; call && i < trace->work_count; i++)
@@ -25,7 +25,7 @@ static const char *launched_name(const struct aorta_trace *trace, const struct a
 }
 
 /* The name of the work that a call launched, else the name of the call. Calls of our own recorder have no names: they
- * take the name of the next launch, or with `before` that of the launch before it; NULL: none. */
+ * get the name of the next launch, or of the previous launch if `before` is set. NULL: none. */
 static const char *name_of_call(const struct aorta_trace *trace, const struct aorta_trace_call *call, bool before) {
     const char *name = launched_name(trace, call);
     if (!trace->measured) return name ? name : aorta_trace_text(trace, call->name);
@@ -43,8 +43,8 @@ static const char *name_of_point(const struct gains *gains, uint32_t point) {
                 : aorta_trace_graph_name(gains->built, point);
 }
 
-/* How long collectives ran on the hosts in the steps that count, and how long they ran without compute at the same
- * time: means per step and rank. `name` is the recording's name of one of them. */
+/* Time of collectives on the hosts, and their time without compute: means per step and rank, in the steps that count.
+ * `name`: recorded name of one of them. */
 static void sum_host_collectives(const struct aorta_trace_analysis *analysis, double *ran_ms, double *exposed_ms,
                                  const char **name, struct aorta_arena *memory) {
     *ran_ms = *exposed_ms = 0;
@@ -72,7 +72,7 @@ static void sum_host_collectives(const struct aorta_trace_analysis *analysis, do
 
 /* ---- collectives of a recording without a device ---- */
 
-/* `ran`: gloo's ranges; `compute`: operations of the program that are neither ranges nor collectives. */
+/* `ran`: gloo's ranges. `compute`: operations of the program that are neither ranges nor collectives. */
 static void collect_ran(const struct aorta_trace *trace, struct aorta_intervals *ran, struct aorta_intervals *compute,
                         const char **name) {
     AORTA_EACH (const struct aorta_trace_annotation, range, trace->annotations, trace->annotation_count) {
@@ -86,7 +86,7 @@ static void collect_ran(const struct aorta_trace *trace, struct aorta_intervals 
     }
 }
 
-/* Without steps the time is that of all events of the host. What no operation took is idle. */
+/* Without steps the time is that of all host events. Time without an operation is idle. */
 static void widen_to_host(const struct aorta_trace *trace, const struct aorta_intervals *ran,
                           struct aorta_verdict *verdict) {
     int64_t first_ns = ran->items[0].start_ns, last_ns = ran->items[ran->count - 1].end_ns;
@@ -142,7 +142,7 @@ static void add_host_collectives(const struct gains *gains, struct aorta_finding
     (void)aorta_facts_set(&finding->facts, AORTA_FACT_HOST_EXPOSED, exposed_ms);
 }
 
-/* What the pause that ends at the origin's point follows: a call of its thread, a copy to the host; NULL: unknown. */
+/* The name of the call on the same thread, or copy to the host, that comes before the pause; NULL: unknown. */
 static const char *name_before(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_trace_work *copy = aorta_trace_graph_work(gains->built, origin->from);
     if (copy) return aorta_trace_text(aorta_trace_graph_trace(gains->built, origin->from), copy->name);
@@ -157,20 +157,20 @@ struct pause {
     int64_t ns;
 };
 
-/* How long something of the host ran within the pause. */
+/* The part of [start_ns, end_ns) within the pause. */
 static int64_t ran_ns(const struct pause *pause, int64_t start_ns, int64_t end_ns) {
     const int64_t until_ns = pause->call->start_ns, since_ns = until_ns - pause->ns;
     const int64_t ns = (end_ns < until_ns ? end_ns : until_ns) - (start_ns > since_ns ? start_ns : since_ns);
     return ns > 0 ? ns : 0;
 }
 
-/* Whether something of the host ran for half of the pause or more. */
+/* It ran on the pause's thread for half of the pause or more. */
 static bool fills(const struct pause *pause, uint32_t thread, int64_t start_ns, int64_t end_ns) {
     return thread == pause->call->thread && 2 * ran_ns(pause, start_ns, end_ns) >= pause->ns;
 }
 
-/* The shortest range that fills the pause; XLA prepares on other threads what its launching thread waits for. *around:
- * one of them goes on after the pause. NULL: none. */
+/* The shortest range that fills the pause; NULL: none. XLA's launching thread waits for other threads, whose ranges
+ * count, too. *around: such a range of the launching thread continues after the pause. */
 static const char *range_within(const struct pause *pause, bool *around) {
     const struct aorta_trace *trace = pause->trace;
     const bool any = aorta_trace_framework(trace) == AORTA_FRAMEWORK_XLA;
@@ -184,8 +184,8 @@ static const char *range_within(const struct pause *pause, bool *around) {
     return shortest ? aorta_trace_text(trace, shortest->name) : NULL;
 }
 
-/* An operation of the host in the pause: the outermost one that ended in it, as aten::randn on the CPU; *around: the
- * innermost one around it. NULL: none. */
+/* The outermost operation of the host that fills the pause and ends within it, for example aten::randn on the CPU.
+ * *around: the innermost operation that ends later. NULL: none. */
 static const char *operation_within(const struct pause *pause, const char **around) {
     const struct aorta_trace *trace = pause->trace;
     *around = NULL;
@@ -198,14 +198,14 @@ static const char *operation_within(const struct pause *pause, const char **arou
     return NULL;
 }
 
-/* The host in the pause, as recorded: calls that neither launch nor wait for the device, and functions of Python. */
+/* Recorded calls in the pause that neither launch nor wait for the device, and functions of Python. */
 struct calls_within {
-    const char *name;     /* whose calls fill the pause; NULL: none */
-    const char *function; /* of Python, the innermost that fills it; NULL: none is recorded */
-    bool inside;          /* it ends within the pause */
-    bool loads;           /* modules of kernels */
-    bool starts;          /* a process of the program was started, or waited for */
-    bool computes;        /* the system's calls are recorded, and all calls take next to nothing */
+    const char *name;     /* calls of this name fill the pause; NULL: none */
+    const char *function; /* innermost function of Python that fills the pause; NULL: none recorded */
+    bool inside;          /* `function` ends within the pause */
+    bool loads;           /* modules of kernels are loaded */
+    bool starts;          /* the program starts a process, or waits for one */
+    bool computes;        /* the recording has system calls, and all calls take less than a tenth of the pause */
 };
 
 static struct calls_within calls_within(const struct pause *pause, struct aorta_arena *memory) {
@@ -238,7 +238,7 @@ static struct calls_within calls_within(const struct pause *pause, struct aorta_
     return within;
 }
 
-/* Whether a copy is of arguments of FSDP2's kernels, which put many tensors together. */
+/* The copy has arguments of FSDP2's kernels that pack or unpack many tensors. */
 static bool copies_arguments(const struct gains *gains, uint32_t point) {
     const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, point);
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, point);
@@ -256,12 +256,12 @@ static struct pause pause_of(const struct gains *gains, const struct aorta_origi
                           aorta_trace_graph_call(gains->built, origin->point), origin->largest_ns};
 }
 
-/* XLA loads the kernels of what it has just compiled. */
+/* XLA loads kernels directly after it has compiled them. */
 static bool xla_compiles(const struct pause *pause, const struct calls_within *within) {
     return within->loads && aorta_trace_framework(pause->trace) == AORTA_FRAMEWORK_XLA;
 }
 
-/* Whether what the host launches there in most steps is a copy to the device. */
+/* The pause ends with the launch of a copy to the device, in at least half of the steps. */
 static bool brings_input(const struct gains *gains, const struct aorta_origin *origin, const char *where) {
     if (gains->verdict->whole || strncmp(where, "Memcpy", 6) != 0 ||
         aorta_copied_how(where) != AORTA_COPIED_TO_DEVICE || 2 * origin->count < aorta_gains_steps(gains) ||
@@ -279,13 +279,13 @@ bool aorta_gains_input(const struct gains *gains, enum aorta_removal pause) {
     return origin.point != AORTA_GRAPH_NONE && brings_input(gains, &origin, name_of_point(gains, origin.point));
 }
 
-static const double NOTABLE = 0.02; /* of a gain: a place that is worth naming */
+static const double NOTABLE = 0.02; /* of a gain: smaller waits are not named */
 static bool is_within_one_call(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
     return call && origin->from != AORTA_GRAPH_NONE && call == aorta_trace_graph_call(gains->built, origin->from);
 }
 
-/* A long free before the first kernel is what cublasCreate and its like do. */
+/* cublasCreate and similar functions make a long free before the first kernel. */
 static bool starts_library(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
     static const int64_t LONG_NS = 50000000;
     const struct aorta_trace_work *work = trace->work, *end = work + trace->work_count;
@@ -295,7 +295,7 @@ static bool starts_library(const struct aorta_trace *trace, const struct aorta_t
     return work == end || work->start_ns >= call->end_ns;
 }
 
-/* Whether a caching allocator that finds no memory empties its cache in the steps of a rank. */
+/* A caching allocator runs out of memory and empties its cache in the steps of a rank. */
 static bool empties_cache(const struct aorta_trace_analysis *analysis) {
     AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         for (size_t j = 0; j < rank->trace->call_count; j++)
@@ -313,7 +313,7 @@ static bool launches_first(const struct aorta_trace *trace, const struct aorta_t
     return launched && launched->first;
 }
 
-/* Whether the host pauses about as long before a later launch of the same kernel. */
+/* The host pauses for more than half as long before a later launch of the same kernel. */
 static bool comes_again(const struct aorta_trace *trace, const struct aorta_trace_work *first, int64_t pause_ns) {
     for (const struct aorta_trace_work *work = first + 1; work < trace->work + trace->work_count; work++) {
         if (work->name != first->name || work->call == AORTA_TRACE_NONE || !work->call) continue;
@@ -323,9 +323,9 @@ static bool comes_again(const struct aorta_trace *trace, const struct aorta_trac
     return false;
 }
 
-/* Whether a compiler runs in the pause: a range says so ("CompiledFxGraph" runs what was compiled), or the next launch
- * is the first of a kernel whose name is a compiler's, or follows a process that the program started. A pause that
- * comes again, or that another call fills, compiles nothing. */
+/* A compiler runs in the pause. Either a range shows it (not "CompiledFxGraph", which runs compiled code). Or the next
+ * launch is the first of a kernel that a compiler named, or follows the start of a process. A pause that recurs, or
+ * that another call fills, compiles nothing. */
 static bool compiles(const struct pause *pause, const char *range, const struct calls_within *within) {
     enum { SOON = 4 }; /* calls, of which the first may allocate */
     static const char *const makers[] = {"triton_", "fused_", "nvfuser", "cudapy", "cupy_"};
@@ -343,15 +343,15 @@ static bool compiles(const struct pause *pause, const char *range, const struct 
     return work && starts && work->first && !comes_again(trace, work, pause->ns);
 }
 
-/* Whether the call in the pause loads kernels, before the first launch of one. */
+/* The call in the pause loads a kernel for its first launch. */
 static bool loads(const struct pause *pause, const char *within) {
     return within && (strstr(within, "ModuleLoad") || strstr(within, "LibraryLoad")) &&
            launches_first(pause->trace, pause->call);
 }
 
-/* Whether the host has just waited for a copy of more than values to it. No call shows how XLA waits. */
+/* The host has just waited for a copy to the host that is larger than single values. No call shows XLA's wait. */
 static bool follows_result(const struct gains *gains, const struct aorta_origin *origin) {
-    if (aorta_trace_graph_work(gains->built, origin->from)) return true; /* the copy whose result is used */
+    if (aorta_trace_graph_work(gains->built, origin->from)) return true; /* this copy */
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->from);
     const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->from);
     const struct aorta_trace_work *work = call ? launched_by(trace, call) : NULL;
@@ -362,10 +362,10 @@ static bool follows_result(const struct gains *gains, const struct aorta_origin 
            aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST;
 }
 
-/* What surrounds a pause. Names are the trace's; NULL: none. */
+/* Host activity in and around a pause. Names are the trace's; NULL: none. */
 struct surroundings {
-    const char *range, *operation, *around; /* range_within, operation_within */
-    bool marked;                            /* by a range that goes on after the pause */
+    const char *range, *operation, *around; /* see range_within, operation_within */
+    bool marked;                            /* a range continues after the pause */
     struct calls_within calls;
 };
 
@@ -378,7 +378,7 @@ static struct surroundings surroundings_of(const struct gains *gains, const stru
     return found;
 }
 
-/* What the host runs in the pause, by the record that says most. NULL: none says it. */
+/* The host's activity in the pause, by the most specific record. NULL: unknown. */
 static const char *host_of(const struct surroundings *found) {
     const char *names[] = {found->operation, found->calls.name, found->calls.inside ? found->calls.function : NULL,
                            found->range,     found->around,     found->calls.function};
@@ -387,7 +387,7 @@ static const char *host_of(const struct surroundings *found) {
     return NULL;
 }
 
-/* What the host does in the pause; AORTA_FACT_COUNT: nothing says. */
+/* A fact that explains the pause by the host's activity; AORTA_FACT_COUNT: none. */
 static enum aorta_fact_key doing(const struct gains *gains, const struct pause *pause, const struct surroundings *found,
                                  const char *where) {
     const struct calls_within *calls = &found->calls;
@@ -403,7 +403,7 @@ static enum aorta_fact_key doing(const struct gains *gains, const struct pause *
     return AORTA_FACT_COUNT;
 }
 
-/* What the copies around the pause say that it is for; AORTA_FACT_COUNT: nothing. */
+/* A fact that explains the pause by the copies around it; AORTA_FACT_COUNT: none. */
 static enum aorta_fact_key serving(const struct gains *gains, const struct aorta_origin *origin, const char *where) {
     const bool copies = strncmp(where, "Memcpy", 6) == 0 && aorta_copied_how(where) <= AORTA_COPIED_TO_HOST;
     if (aorta_verdict_saves(gains, origin)) return AORTA_FACT_PAUSE_SAVE;
@@ -432,14 +432,15 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
         if (flags[i] != AORTA_FACT_COUNT) aorta_facts_flag(&finding->facts, flags[i]);
 }
 
-/* A call has two points, of which its start has the lower number. Their times may be those without the recording. */
+/* A call has two points. Its start has the lower number. Times cannot be compared, as the recorder's cost may be
+ * subtracted. */
 static bool begins_call(const struct aorta_graph *graph, uint32_t point) {
     for (uint32_t i = 0; i < point; i++)
         if (graph->subject[i] == graph->subject[point] && graph->rank[i] == graph->rank[point]) return false;
     return true;
 }
 
-/* Where no call shows the wait, it ends before a call that does not wait. */
+/* If no call shows the wait, the fact names the work that the next call launches. */
 static void add_wait(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                      const char *where) {
     const bool waits = aorta_trace_graph_work(gains->built, origin->from) != NULL; /* for the device */
@@ -449,7 +450,8 @@ static void add_wait(const struct gains *gains, struct aorta_finding *finding, c
         (void)aorta_facts_set_named(&finding->facts, AORTA_FACT_WAIT_BEFORE, 1, where);
 }
 
-/* The call that the wait is part of: it ends there, or what the call copies begins. NULL: the call follows the wait. */
+/* The call that contains the wait. The wait ends with the call, or with the start of the call's copy. NULL: the call
+ * only follows the wait. */
 static const struct aorta_trace_call *call_of_wait(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
     if (call) return begins_call(gains->graph, origin->point) ? NULL : call;
@@ -468,7 +470,7 @@ static void add_copy_wait(const struct gains *gains, struct aorta_finding *findi
     if (call) wait->place.host = aorta_facts_text(&finding->facts, aorta_trace_text(trace, call->name));
 }
 
-/* Kernels that the late rank runs more often than the other ranks, where they are most of the loss. */
+/* Names kernels that the late rank runs more often than the other ranks, if they are most of the loss. */
 static void add_more_runs(const struct gains *gains, struct aorta_finding *finding) {
     static const double MORE = 1.5, MOST = 0.5;
     const struct aorta_trace_difference *largest = NULL;
@@ -476,12 +478,12 @@ static void add_more_runs(const struct gains *gains, struct aorta_finding *findi
     AORTA_EACH (const struct aorta_trace_difference, one, gains->analysis->differences,
                 gains->analysis->difference_count) {
         if (gains->analysis->ranks[one->rank].rank != finding->rank || one->count < MORE * one->others_count) continue;
-        if (!largest) largest = one; /* they are in this order */
+        if (!largest) largest = one; /* sorted, largest first */
         more_ns += one->excess_ns;
         if (one->others_count > 0) common_ns += one->excess_ns;
     }
     if (!largest || more_ns / 1e6 < MOST * finding->alone_ms) return;
-    /* Work that all ranks can do may go, or be shared: then each rank has its part. */
+    /* Work that all ranks can do may disappear, or all ranks may share it equally: the lower end of the range. */
     if (common_ns >= MOST * more_ns && !aorta_facts_has(&finding->facts, AORTA_FACT_UNEQUAL_WORK))
         finding->gain_range_ms[0] =
             fmin(finding->gain_range_ms[0], finding->gain_ms * (1 - 1 / (double)gains->verdict->rank_count));
@@ -526,8 +528,7 @@ void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *fin
     }
 }
 
-/* ---- what is left ----
- * The step without all causes: the time of its critical path, by the kind of work on the path. */
+/* ---- the critical path of the step without all causes, by kind of work ---- */
 
 struct walk {
     const struct aorta_trace_graph *built;
@@ -537,7 +538,7 @@ struct walk {
 
 static double *sum_of(struct walk *walk, uint32_t point, uint32_t edge) {
     struct aorta_verdict_left *sums = &walk->sums;
-    /* Up to a start within its predecessor it is that which runs. */
+    /* If the work starts before its predecessor ends, the predecessor runs until then. */
     const bool within = aorta_graph_begins_within(walk->graph, edge);
     const uint32_t runs = within ? walk->graph->from[edge] : point;
     const struct aorta_trace_work *work = aorta_trace_graph_work(walk->built, runs);
@@ -557,7 +558,7 @@ static void visit(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int
     walk->sums.unexplained_ms += (double)residual_ns;
 }
 
-/* Kernels of all ranks that are no collectives, as they were measured: mean of the ranks. */
+/* Measured time of kernels that are no collectives, mean of the ranks. */
 static double own_compute_ns(const struct walk *walk) {
     const struct aorta_graph *graph = walk->graph;
     double sum_ns = 0;
@@ -593,8 +594,8 @@ void aorta_verdict_walk_left(const struct aorta_trace_graph *built, const struct
 /* ---- one call of a collective that takes far longer than the other calls of its kind and size ---- */
 
 static const double FAR = 100;  /* times the median call */
-static const double MUCH = 0.3; /* of all that is exposed */
-enum { FEWEST = 5 };            /* calls of that size */
+static const double MUCH = 0.3; /* of the exposed time of this kind */
+enum { FEWEST = 5 };            /* calls of the same size */
 
 struct calls {
     struct call {
@@ -603,7 +604,7 @@ struct calls {
     size_t count, capacity;
 };
 
-/* The time of each call that counts, after the last rank has arrived. */
+/* Adds the time of each call in counted steps, after the last rank has arrived. */
 static void collect(const struct aorta_trace_analysis *analysis, enum aorta_collective kind, struct calls *calls,
                     struct aorta_arena *memory) {
     AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
