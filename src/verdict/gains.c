@@ -590,7 +590,7 @@ static void add_gains(struct gains *gains) {
     separate_stalls(verdict);
     aorta_verdict_walk_left(gains->built, gains->graph, verdict->replay.floor_ms, &verdict->replay.left,
                             verdict->arena);
-    if (verdict->arena->failed) return;
+    if (verdict->arena->failed) return; /* without a step time all remedies would gain, also those without a model */
     add_bubble(gains);
     aorta_gains_add_fixes(gains);
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);

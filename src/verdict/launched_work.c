@@ -1,4 +1,4 @@
-/* What a step takes without some of its work and the launches of that work. */
+/* The time of a step without some of its work, and without the launches of this work. */
 #include "analysis/phases.h"
 #include "base/sort.h"
 #include "replay/trace_graph.h"
@@ -15,7 +15,7 @@ bool aorta_launches_named(const struct aorta_launched_work *launched, size_t at,
     return strstr(aorta_trace_text(launched->rank->trace, launched->work[at]->name), part) != NULL;
 }
 
-/* As PyTorch names kernels. */
+/* By PyTorch's names of kernels. */
 static bool is_pointwise(const struct aorta_launched_work *launched, size_t at) {
     static const char *const parts[] = {"elementwise", "multi_tensor", "CatArray", "chunk_cat"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -34,7 +34,7 @@ bool aorta_launches_collective(const struct aorta_launched_work *launched, size_
     return aorta_trace_is_collective(work) && aorta_trace_collective_kind(launched->rank->trace, work) == kind;
 }
 
-/* A collective of this kind, in a group that may hold copies of the model. */
+/* A collective of this kind, in a group whose ranks may have copies of the model. */
 static bool is_reduction(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind) {
     const struct aorta_trace *trace = launched->rank->trace;
     const uint32_t facts = launched->work[at]->collective;
@@ -63,7 +63,7 @@ void aorta_drop_work(const struct aorta_launched_work *launched, size_t at) {
     *aorta_launched_scale(launched, at) = (struct aorta_work_scale){.left = 0, .gone = true, .prepared = true};
 }
 
-/* The work that began in the window; without scales. */
+/* The work that begins in the window, without scales. */
 static struct aorta_launched_work launched_of(const struct aorta_trace_rank *rank,
                                               const struct aorta_trace_window *window, struct aorta_arena *memory) {
     const size_t limit = window->profile.range_count;
@@ -77,7 +77,7 @@ static struct aorta_launched_work launched_of(const struct aorta_trace_rank *ran
     return launched;
 }
 
-/* The work of a step in the middle, without scales; nothing where steps or launches are not known. */
+/* The work of the middle step, without scales. No work if steps or launches are unknown. */
 static struct aorta_launched_work launched_in_middle(const struct aorta_trace_analysis *analysis,
                                                      const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
     if (!rank->window_count || !analysis->stepped || analysis->measured)
@@ -122,24 +122,22 @@ double aorta_gain_without_work(const struct gains *gains, uint32_t removed, aort
     return gain_ns > 0 && !gains->verdict->arena->failed ? gain_ns / 1e6 : 0;
 }
 
-/* ---- once for each micro-batch ----
- *
- * What a step with several micro-batches repeats, where once would do. First: all gradients are reduced for each of
- * them.
+/* ---- all gradients are reduced for each micro-batch ----
  *
  *     launched  forward backward R backward R | forward backward R backward R | optimizer
  *
- * The same kernels lie before the same reductions in each part, and before the first of a part as many as between the
- * step's last and the next step's first. Pointwise kernels do not count: sums into gradients and an optimizer's. */
+ * In each part the same kernels come before the same reductions. Before the first reduction of a part there are about
+ * as many kernels as between the last reduction of a step and the first of the next step. Pointwise kernels do not
+ * count, as they sum gradients or belong to the optimizer. */
 
-static const double ALMOST_ALL = 0.9; /* of the reductions follow the kernel that fills a bucket */
-static const double AS_MANY = 0.7;    /* of the kernels from step to step: a forward pass is among them */
+static const double ALMOST_ALL = 0.9; /* of the reductions follow a kernel that fills a bucket */
+static const double AS_MANY = 0.7;    /* of the kernels between two steps: this includes a forward pass */
 
-/* A reduction, and the kernels launched before it, since the one before. */
+/* A reduction, and the kernels that are launched between the previous reduction and this one. */
 struct before {
     uint64_t hash;
     size_t count;
-    int64_t bytes; /* of the reduction; -1: not known */
+    int64_t bytes; /* of the reduction; -1: unknown */
 };
 
 static int64_t bytes_of(const struct aorta_launched_work *launched, size_t at) {
@@ -147,7 +145,7 @@ static int64_t bytes_of(const struct aorta_launched_work *launched, size_t at) {
     return row == AORTA_TRACE_NONE ? -1 : launched->rank->trace->collectives[row].bytes;
 }
 
-/* found[]: one more than there are reductions, the last for what is launched after the last. */
+/* found[] has one row per reduction, and one for the kernels after the last reduction. Returns the reductions. */
 static size_t collect(const struct aorta_launched_work *launched, enum aorta_collective kind, struct before *found) {
     size_t reductions = 0;
     found[0] = (struct before){0};
@@ -164,8 +162,9 @@ static size_t collect(const struct aorta_launched_work *launched, enum aorta_col
     return reductions;
 }
 
-/* Whether reductions `length` apart are alike: of one size, after the same kernels. Before the first of a step lies
- * more. Where that leaves one reduction of unknown size nothing has been compared. */
+/* Reductions at a distance of `length` have the same size and follow the same kernels. Kernels before the first
+ * reduction of a step are not compared, as there are more of them. False if nothing could be compared: one reduction of
+ * unknown size. */
 static bool repeats(const struct before *found, size_t count, size_t length) {
     bool compared = false;
     for (size_t i = 0; i + length < count; i++) {
@@ -176,7 +175,7 @@ static bool repeats(const struct before *found, size_t count, size_t length) {
     return compared;
 }
 
-/* The parts that a step's reductions repeat in; 1: they do not. */
+/* The number of equal parts of a step's reductions; 1: they do not repeat. */
 static size_t parts_of(const struct before *found, size_t count) {
     const size_t around = found[0].count + found[count].count;
     for (size_t length = 1; 2 * length <= count && around; length++)
@@ -197,15 +196,15 @@ int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, con
     return (int)parts;
 }
 
-/* ---- what reducing once saves ---- */
+/* ---- the gain of reducing once ---- */
 
-/* What of a window's work serves reductions. */
+/* The work of a step, and how to find the part of it that only supports reductions. */
 struct launched {
     const struct aorta_launched_work *all;
     enum aorta_collective kind;
-    size_t reductions, removed; /* of them the first ones are gone */
-    uint32_t fills;             /* name of the kernels that put gradients into buckets; NONE */
-    uint32_t stream;            /* of reductions, where only they and pointwise kernels run; NONE */
+    size_t reductions, removed; /* removed: the first reductions disappear */
+    uint32_t fills;             /* name of the kernels that copy gradients into buckets; NONE */
+    uint32_t stream;            /* stream with reductions and pointwise kernels only; NONE */
 };
 
 static uint32_t thread_of(const struct launched *launched, size_t at) {
@@ -217,7 +216,7 @@ static bool reduces(const struct launched *launched, size_t at) {
     return is_reduction(launched->all, at, launched->kind);
 }
 
-/* DDP scales each gradient into its bucket, so the same kernel is launched before each reduction. */
+/* DDP scales each gradient into its bucket. The same kernel is therefore launched before each reduction. */
 static uint32_t find_fills(const struct launched *launched) {
     uint32_t name = AORTA_TRACE_NONE;
     size_t same = 0;
@@ -230,7 +229,7 @@ static uint32_t find_fills(const struct launched *launched) {
     return (double)same >= ALMOST_ALL * (double)launched->reductions ? name : AORTA_TRACE_NONE;
 }
 
-/* FSDP2 adds what a reduction brings to the sharded gradients on the reductions' stream. */
+/* FSDP2 adds results of reductions to the sharded gradients, on the stream of the reductions. */
 static uint32_t find_stream(const struct launched *launched) {
     uint32_t stream = AORTA_TRACE_NONE;
     for (size_t i = 0; i < launched->all->count && stream == AORTA_TRACE_NONE; i++)
@@ -244,14 +243,14 @@ static uint32_t find_stream(const struct launched *launched) {
     return stream;
 }
 
-/* The kernel that fills a bucket, or the copy of its arguments. */
+/* A kernel that fills a bucket, or the copy of its arguments. */
 static bool fills(const struct launched *launched, size_t at, uint32_t thread) {
     if (at + 1 < launched->all->count && aorta_launches_copy(launched->all, at, AORTA_COPIED_TO_DEVICE)) at++;
     return launched->all->work[at]->name == launched->fills && thread_of(launched, at) == thread;
 }
 
-/* The reductions of all parts but the last, what fills their buckets and takes their results, and, directly after the
- * last of a part, the copies of the results. */
+/* Drops the reductions of all parts except the last, kernels that fill their buckets or add their results, and copies
+ * of results directly after the last reduction of a part. */
 static void drop_parts(const struct launched *launched, size_t part) {
     size_t passed = 0, last = part, first = 0;
     bool copied = false;
@@ -290,12 +289,13 @@ double aorta_gain_of_reducing_once(const struct gains *gains, enum aorta_collect
 
 /* ---- parameters that are gathered again ----
  *
- * They are gathered for each micro-batch: once before its forward pass, once before its backward pass.
+ * Parameters are gathered before the forward pass and before the backward pass of each micro-batch.
  *
  *     launched   copies G copy-out forward … | copies G copy-out backward … | copies G copy-out forward … | R R
  *
- * A unit of FSDP has as many gathers as passes, and one reduction. Before a gather, shards are copied on another stream
- * than that of compute. FSDP2 copies the result out afterwards. All that goes with the gathers after the first pass. */
+ * A unit of FSDP has one gather per pass and one reduction. Before a gather, shards are copied on a stream other than
+ * that of compute. FSDP2 copies the result out after the gather. Gathers after the first pass are dropped with these
+ * copies. */
 
 struct passes {
     size_t gathers, units;
@@ -347,32 +347,32 @@ double aorta_gain_of_gathering_once(const struct gains *gains, int *times) {
     return *times > 1 ? aorta_gain_without_work(gains, 0, drop_gathers, &passes.units) : 0;
 }
 
-/* ---- many small ones ----
+/* ---- many small collectives or copies ----
  *
- * Small collectives that could be one: the tensors of a list one by one, or gradients in many small buckets. Likewise
- * small copies to the device, which the host may wait for one by one.
+ * One collective could replace many small ones: for a list of tensors, or for gradients in small buckets. One copy
+ * could replace many small copies to the device, for each of which the host may wait.
  *
  *     launched   … adam | broadcast broadcast broadcast … | forward       instead of   | broadcast |
  *     launched   dgrad wgrad all_reduce dgrad wgrad all_reduce …          one all_reduce after several layers
  *
- * The host launches each of them. Collectives join the next one of their kind where nothing but pointwise kernels and
- * copies comes between them. Reductions of gradients join over any kernels: they are asynchronous, and the forward pass
- * has none, unlike reductions of activations and of batch norms. */
+ * Collectives are joined with the next one of their kind if only pointwise kernels and copies are between them.
+ * Reductions of gradients are joined across all kernels, as they are asynchronous. Unlike reductions of activations or
+ * of batch norms, they do not occur in the forward pass. */
 
 enum {
-    FEWEST = 24,       /* of a step that can be joined */
-    TOGETHER = 32,     /* in one, where their sizes are not known */
-    BUCKET = 25 << 20, /* bytes in one, as PyTorch's DDP has them */
+    FEWEST = 24,       /* joined collectives of a step */
+    TOGETHER = 32,     /* most collectives in one, if sizes are unknown */
+    BUCKET = 25 << 20, /* most bytes in one, as in PyTorch's DDP */
     SMALL_BYTES = 4 << 20,
-    SMALL_NS = 200000, /* without the wait for a late rank; where sizes are not known */
+    SMALL_NS = 200000, /* without the wait for a late rank; if sizes are unknown */
 };
 
 static const double FORWARD = 0.2; /* of a step's launches, at least */
 
 struct coalescing {
-    bool copies; /* to the device, of few bytes */
+    bool copies; /* small copies to the device, not collectives */
     enum aorta_collective kind;
-    bool gradients; /* reductions of this kind are of gradients: beside compute */
+    bool gradients; /* only reductions of gradients, on a stream other than that of compute */
 };
 
 static bool is_small_copy(const struct aorta_launched_work *launched, size_t at) {
@@ -387,7 +387,7 @@ static bool is_of_kind(const struct aorta_launched_work *launched, size_t at, co
     return launched->work[at]->stream != launched->main_stream && is_reduction(launched, at, what->kind);
 }
 
-/* A forward pass has none of them: wherever the step was cut, many launches in a row are without any. */
+/* The forward pass has no such collective: many launches in a row have none, wherever the step begins. */
 static bool leaves_forward_out(const struct aorta_launched_work *launched, const struct coalescing *what) {
     size_t first = SIZE_MAX, last = 0, longest = 0;
     for (size_t i = 0; i < launched->count; i++) {
@@ -406,15 +406,15 @@ static bool is_small(const struct aorta_launched_work *launched, size_t at) {
     return bytes >= 0 ? bytes <= SMALL_BYTES : launched->work[at]->end_ns - launched->work[at]->start_ns <= SMALL_NS;
 }
 
-/* Between two collectives of a list comes no more than what prepares a tensor or takes the result. */
+/* Work that may be between two collectives of a list: it prepares a tensor or uses the result. */
 static bool is_between(const struct aorta_launched_work *launched, size_t at) {
     return launched->work[at]->kind != AORTA_TRACE_KERNEL || is_pointwise(launched, at);
 }
 
-/* Goes back from the last of each bucket, which is launched when all its tensors are ready: the ones before it go.
- * Returns how many. */
+/* Goes back from the last collective of each bucket, which is launched when all tensors of the bucket are ready. The
+ * collectives before it disappear. Returns their number. */
 static size_t join(const struct aorta_launched_work *launched, const struct coalescing *what, bool drops) {
-    size_t gone = 0, together = 0; /* in the bucket so far; 0: there is none */
+    size_t gone = 0, together = 0; /* together: in the bucket so far; 0: no bucket */
     int64_t bytes = 0;
     for (size_t i = launched->count; i-- > 0;) {
         if (!is_of_kind(launched, i, what)) {
@@ -440,7 +440,7 @@ static void drop_joined(const struct aorta_launched_work *launched, const void *
     (void)join(launched, context, true);
 }
 
-/* What the small ones take without waiting, ns: the best tenth of them. */
+/* The time of a small collective without waiting, ns: the best tenth. */
 static int64_t transfer_of(const struct aorta_launched_work *launched, const struct coalescing *what,
                            struct aorta_arena *memory) {
     int64_t *times_ns = aorta_arena_raw(memory, (launched->count + 1) * sizeof *times_ns);
@@ -452,7 +452,7 @@ static int64_t transfer_of(const struct aorta_launched_work *launched, const str
     return count ? times_ns[count / 10] : 0;
 }
 
-/* How many of a step in the middle go; 0: few do. *each_ms: the time to move what each brought with the large ones. */
+/* How many collectives of the middle step disappear; 0: few. *each_ms: time that the data of each still needs. */
 static double count_joined(const struct gains *gains, const struct coalescing *what, double *each_ms) {
     struct aorta_arena scratch = {0};
     const struct aorta_launched_work launched =
@@ -470,7 +470,7 @@ static double gain_of(const struct gains *gains, const struct coalescing *what) 
     return count > 0 ? fmax(aorta_gain_without_work(gains, 0, drop_joined, what) - count * each_ms, 0) : 0;
 }
 
-/* Gradients in buckets, or one by one after the backward pass: then they are a list, on whichever stream. */
+/* Gradients are reduced in buckets during the backward pass, or as a list after it, on any stream. */
 double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective kind) {
     const struct coalescing list = {.kind = kind}, buckets = {.kind = kind, .gradients = true};
     const double gain_ms = gain_of(gains, &list);
@@ -478,7 +478,8 @@ double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective
     return fmax(gain_ms, gain_of(gains, &buckets));
 }
 
-/* A copy from pageable memory is awaited. Where such waits are nearly all there are, they go with their copies. */
+/* The host waits for copies from pageable memory. If nearly all waits are of this kind, they disappear with the copies.
+ */
 double aorta_gain_of_joined_copies(const struct gains *gains, double *copies) {
     static const double MORE = 1.2;
     static const struct coalescing what = {.copies = true};

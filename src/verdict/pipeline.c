@@ -1,34 +1,34 @@
-/* Pipelines: stages that wait for each other's sends while the first micro-batches come and the last ones leave.
+/* Pipelines: stages wait for each other's sends while the first micro-batches arrive and the last ones leave.
  *
  *   stage 0   | F0 | F1 | F2 |         | B0 | B1 | B2 |      F: forward of a micro-batch, B: backward
  *   stage 1        | F0 | F1 | F2 | B0 | B1 | B2 |
  *
- * Each of p equal stages waits for (p - 1) / (m + p - 1) of a step with m micro-batches: k times as many micro-batches
- * leave one k-th of it. (Huang et al., GPipe, 2019.) The stage that computes longest waits for nothing else. More
- * waiting of the other stages comes from unequal stages and stays with the straggler.
+ * Each of p equal stages waits for (p - 1) / (m + p - 1) of a step with m micro-batches. k times as many micro-batches
+ * reduce the wait to about one k-th. (Huang et al., GPipe, 2019.) The stage with the longest compute waits for nothing
+ * else. Longer waits of the other stages come from unequal stages and count as straggler.
  *
- * In a zero-bubble schedule the backward of the weights (W) is computed apart and fills waits, so warm-up and drain
- * leave (p - 1) (F + B - W). More micro-batches leave the same part of it. (Qi et al., Zero Bubble Pipeline
- * Parallelism, 2024.)
+ * In a zero-bubble schedule the backward of the weights (W) is computed separately and fills waits. Warm-up and drain
+ * then leave a bubble of (p - 1) (F + B - W). More micro-batches reduce it in the same way. (Qi et al., Zero Bubble
+ * Pipeline Parallelism, 2024.)
  *
- * In an interleaved schedule each rank has v parts of the model, and the last rank sends to the first one, too: v - 1
- * times for each micro-batch, where neighbours exchange v times. (Narayanan et al., Megatron-LM, 2021.)
+ * In an interleaved schedule each rank has v parts of the model. The last rank sends to the first rank, too: v - 1
+ * times per micro-batch, while neighbours exchange v times. (Narayanan et al., Megatron-LM, 2021.)
  *
- * The host launches as much for a small micro-batch as for a large one: k times as many take k times the host's time.
- */
+ * The host launches the same number of kernels for a small micro-batch as for a large one. k times as many
+ * micro-batches need k times the host's time. */
 #include "base/sort.h"
 #include "verdict/verdict_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* An iteration of a rank: its compute before the first exchange, and the number of exchanges. */
+/* One iteration of a rank: its compute before the first exchange, and its exchanges. */
 struct begin {
     int64_t compute_ns;
     size_t exchanges;
 };
 
-/* Whom it exchanges with; NULL: it is no send or receive with a known peer. */
+/* The send or receive with its peer; NULL: the work is none, or its peer is unknown. */
 static const struct aorta_trace_collective *exchange_of(const struct aorta_trace_rank *rank,
                                                         const struct aorta_trace_work *work) {
     if (work->collective == AORTA_TRACE_NONE) return NULL;
@@ -60,9 +60,9 @@ static struct launched *order_launches(const struct aorta_trace_rank *rank, stru
     return rows;
 }
 
-/* Weight gradients need nothing and send nothing: compute between a send and a receive, besides the pieces that need
- * what was received. Small pieces do not count, and one in a step is the optimizer. *first: the stage sends before it
- * receives, and nothing is seen of it. */
+/* Weight gradients are pieces of compute between a send and a receive, in addition to the pieces that need received
+ * data. Small pieces do not count. One such piece per step is the optimizer. *first: the stage sends before it
+ * receives; its exchanges do not show weight gradients. */
 static bool has_weight_gradients(const struct launched *rows, size_t count, size_t steps, bool *first) {
     enum { SMALL = 10, PART = 4 };
     int64_t least_ns = 0, piece_ns = 0;
@@ -102,7 +102,8 @@ bool aorta_verdict_splits_backward(const struct aorta_trace_analysis *analysis) 
 
 /* ---- interleaved schedules ---- */
 
-/* The exchanges of a rank with its two neighbours, of which one may be across the ends; 0: it has other ones. */
+/* Ratio of a rank's exchanges with its two neighbours, the smaller number first. Last and first rank are neighbours. 0:
+ * the rank has more or fewer peers. */
 static double least_share(const struct aorta_trace_rank *rank) {
     int32_t peers[2] = {-1, -1};
     double counts[2] = {0};
@@ -119,7 +120,7 @@ static double least_share(const struct aorta_trace_rank *rank) {
 }
 
 double aorta_verdict_model_parts(const struct aorta_trace_analysis *analysis) {
-    static const double MOST = 0.95; /* where all exchanges are alike, as in a ring, it is no pipeline */
+    static const double MOST = 0.95; /* equal numbers of exchanges are a ring, not a pipeline */
     double share = 1;
     if (analysis->rank_count < 3) return 1;
     for (size_t i = 0; i < analysis->rank_count; i++) share = fmin(share, least_share(&analysis->ranks[i]));
@@ -146,8 +147,8 @@ static struct begin begin_of(const struct aorta_profile *profile) {
     return begin;
 }
 
-/* The first stage computes before it sends, the last one receives before it computes. Sets the micro-batches of the
- * first. */
+/* The first stage computes before it sends, the last stage receives before it computes. Sets the micro-batches of the
+ * first stage. */
 static bool is_pipeline(const struct aorta_rank_step *items, size_t count, double each, double *micro_batches) {
     static const double LESS = 0.7;
     double most_ns = 0, least_ns = INFINITY;
@@ -165,7 +166,7 @@ static bool is_pipeline(const struct aorta_rank_step *items, size_t count, doubl
     return least_ns < LESS * most_ns && *micro_batches >= 1;
 }
 
-/* The shortest exchange shows how long the data takes; the time beyond it is waiting. */
+/* The shortest exchange is the time of the transfer. Longer exchanges contain waiting. */
 static int64_t shortest_exchange(const struct aorta_rank_step *items, size_t count) {
     int64_t shortest_ns = INT64_MAX;
     for (size_t i = 0; i < count; i++) {
@@ -177,7 +178,7 @@ static int64_t shortest_exchange(const struct aorta_rank_step *items, size_t cou
     return shortest_ns == INT64_MAX ? 0 : shortest_ns;
 }
 
-/* Per iteration, without the transfers. */
+/* Waiting in exchanges per iteration, without the transfers. */
 static int64_t waited_ns(const struct aorta_rank_costs *rank, int64_t transfers_ns) {
     const int64_t exposed_ns = rank->collective_ns[AORTA_CAUSE_STRAGGLER][AORTA_ALL_TO_ALL] +
                                rank->collective_ns[AORTA_CAUSE_EXPOSED_COLLECTIVE][AORTA_ALL_TO_ALL];
@@ -185,7 +186,7 @@ static int64_t waited_ns(const struct aorta_rank_costs *rank, int64_t transfers_
     return ns > 0 ? ns : 0;
 }
 
-/* Takes it from one of the causes that have it so far; returns what is left. */
+/* Moves up to `ns` from a cause to the bubble. Returns the remaining ns. */
 static int64_t take(struct aorta_rank_costs *rank, enum aorta_cause cause, int64_t ns) {
     int64_t *of_exchanges = &rank->collective_ns[cause][AORTA_ALL_TO_ALL];
     const int64_t taken_ns = ns < *of_exchanges ? ns : *of_exchanges;
@@ -197,9 +198,9 @@ static int64_t take(struct aorta_rank_costs *rank, enum aorta_cause cause, int64
 }
 
 double aorta_verdict_find_bubble(const struct aorta_rank_step *items, size_t count, struct aorta_verdict *verdict) {
-    static const double EACH = 0.1; /* of the longest waiting: a bubble is waited for by every stage */
+    static const double EACH = 0.1; /* of the longest wait: in a bubble every stage waits */
     int64_t least_ns = INT64_MAX, most_ns = 0;
-    const double each = 4 * fmax(verdict->model_parts, 1) - 2; /* of the first rank, forward and backward */
+    const double each = 4 * fmax(verdict->model_parts, 1) - 2; /* exchanges of the first rank per micro-batch */
     double micro_batches = 0;
     if (!verdict->sends || verdict->rank_count < 2 || !is_pipeline(items, count, each, &micro_batches)) return 0;
     const int64_t transfers_ns = (int64_t)(each * micro_batches) * shortest_exchange(items, count);

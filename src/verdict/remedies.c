@@ -1,4 +1,4 @@
-/* The ledger: rules in the table's order, each from what those before it left. */
+/* The ledger: runs rules in the table's order. Each rule starts from the results of the previous rules. */
 #include "verdict/remedies.h"
 
 #include "base/sort.h"
@@ -37,7 +37,7 @@ void aorta_remedy_claim(struct remedy_model *model, const struct leaf *leaf, dou
     if (gone > left) gone = left;
     model->now_ns[number] -= saved_ns;
     model->gone[number] += gone;
-    const bool again = model->gained_ns[number] > 0; /* by the same remedy */
+    const bool again = model->gained_ns[number] > 0; /* the same remedy has changed this operation before */
     model->gained_ns[number] += saved_ns;
     if (!leaf->counted) return;
     model->row->alone_ns += saved_ns;
@@ -64,7 +64,7 @@ void aorta_remedy_cost(struct remedy_model *model, const struct leaf *leaf, doub
     if (leaf->counted) model->row->alone_ns -= more_ns;
 }
 
-/* A remedy that costs more than it saves is none. */
+/* A remedy that costs more than it saves is not applied. */
 static void undo(struct remedy_model *model) {
     for (size_t i = 0; i < model->leaf_count; i++) model->now_ns[i] += model->gained_ns[i];
     memcpy(model->gone, model->gone_before, model->leaf_count * sizeof *model->gone);
@@ -86,7 +86,7 @@ static void forget(struct remedy_model *model) {
     model->attention_fused = model->halved = false;
 }
 
-/* The rule starts from what other rules left since forget(). */
+/* The rule starts from the results of all rules since forget(). */
 static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struct aorta_remedy_row *row) {
     const struct aorta_remedy_rule *rule = &aorta_remedy_rules[remedy];
     memset(model->gained_ns, 0, model->leaf_count * sizeof *model->gained_ns);
@@ -94,9 +94,9 @@ static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struc
     model->row = row;
     model->rough = false;
     memcpy(model->gone_before, model->gone, model->leaf_count * sizeof *model->gone);
-    /* Our own runs have the remedies that a key does. */
+    /* Our own runs have only remedies with a key. */
     const bool applies = model->own ? model->rates && rule->ours : model->rates || rule->needs == AORTA_NEEDS_TIMES;
-    /* Rules say nothing of what has no shape in our own runs. */
+    /* In our own runs, rules skip operations without shapes. */
     const bool lacks = rule->needs == AORTA_NEEDS_SHAPES && !model->shapes && !model->own;
     if (applies && !lacks) rule->apply(model);
     if (row->alone_ns < 0) undo(model);
@@ -110,7 +110,7 @@ static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struc
 
 /* ---- the largest operation ---- */
 
-/* Operations alike are one line: of one name and inputs. */
+/* Operations with the same name and inputs. */
 struct alike {
     size_t leaf; /* the first */
     double ns, gained_ns, runs;
@@ -168,15 +168,15 @@ static void find_largest(const struct remedy_model *model, struct aorta_remedy_r
 
 /* ---- rates that the run itself reaches ---- */
 
-static const double BEYOND_CACHES = 100e6; /* bytes: an operation that moves more does so at the memory's rate */
+static const double BEYOND_CACHES = 100e6; /* bytes: operations that move more do not fit into caches */
 static const double LARGE_FLOPS = 2e10;
-/* Where the run has too few operations to say, and at most: of the peaks. */
+/* Shares of the peaks: USUAL if the run has too few operations to measure a rate, MOST as a limit. */
 static const double STREAM_USUAL = 0.85, STREAM_MOST = 0.92;
 static const double PRODUCT_USUAL = 0.72, PRODUCT_MOST = 0.8;
 /* Share of the streaming rate that compiler-generated fused kernels reach (2.7 to 3.0 of 4.4 TB/s on an H200). */
 static const double GENERATED = 0.67;
 
-/* The rate at a place of the sorted samples, 0 … 1; NaN: fewer than `least`. */
+/* The sorted samples' rate at `place`, 0 … 1; NaN: fewer than `least` samples. */
 static double at_place(double *samples, size_t count, size_t least, double place) {
     if (count < least) return NAN;
     aorta_sort_double(samples, count);
@@ -208,7 +208,7 @@ static double find_best(const struct remedy_model *model, enum leaf_math math, d
 static void find_rates(struct remedy_model *model) {
     enum aorta_arithmetic arithmetic[MATH_COUNT] = {AORTA_ARITHMETIC_UNKNOWN, AORTA_IN_FP32, AORTA_IN_TF32,
                                                     AORTA_IN_BF16, AORTA_IN_FP8};
-    double *samples = model->gained_ns; /* no remedy runs yet */
+    double *samples = model->gained_ns; /* unused so far, as no remedy runs yet */
     for (int i = 0; i < MATH_COUNT; i++) {
         const bool known = arithmetic[i] != AORTA_ARITHMETIC_UNKNOWN;
         if (i == MATH_HALF && isnan(model->peaks.tflops[AORTA_IN_BF16]))
@@ -217,11 +217,11 @@ static void find_rates(struct remedy_model *model) {
         model->best[i] = known ? find_best(model, (enum leaf_math)i, samples) : NAN;
     }
     model->rates = !isnan(model->peak[MATH_HALF]);
-    model->stream = model->rates ? find_stream(model, samples) : 1; /* of which only ratios count then */
+    model->stream = model->rates ? find_stream(model, samples) : 1; /* without rates only ratios matter */
     model->fused = GENERATED * model->stream;
 }
 
-/* ---- all of them ---- */
+/* ---- all remedies ---- */
 
 static void run_all(struct aorta_remedies *remedies) {
     struct remedy_model *model = remedies->model;
@@ -291,7 +291,7 @@ static void add_bounds(struct aorta_remedies *remedies) {
         if (is_sized(leaf)) remedies->sized_ns += leaf->ns / model->steps;
         remedies->halved_ns += is_narrow(leaf) ? leaf->ns / model->steps : 0;
         remedies->at_peak_ns += bound_ns(leaf, model->peak[leaf->math], model->peaks.gbytes_per_s) / model->steps;
-        const bool fused = leaf->kind == LEAF_ATTENTION; /* no product's rate */
+        const bool fused = leaf->kind == LEAF_ATTENTION; /* the rate of products does not apply */
         remedies->at_reached_ns +=
             (fused ? leaf->ns : bound_ns(leaf, model->best[leaf->math], model->stream)) / model->steps;
     }

@@ -1,4 +1,4 @@
-/* Remedies of compute as findings: what the step gains by each, by the replay of kernels that take less. */
+/* Remedies of compute as findings. The gain of each remedy comes from a replay with shorter kernels. */
 #include "verdict/causes.h"
 #include "verdict/gains.h"
 #include "verdict/verdict_internal.h"
@@ -11,8 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double WORTH = 0.005; /* of the kernels: what saves less is not replayed */
-static const double SHOWN = 0.01;  /* of the step: what gains less has no row */
+static const double WORTH = 0.005; /* of the kernels: remedies that save less are not replayed */
+static const double SHOWN = 0.01;  /* of the step: remedies that gain less have no finding */
 
 struct aorta_remedy_gains {
     struct aorta_arena memory;
@@ -21,24 +21,24 @@ struct aorta_remedy_gains {
     struct aorta_remedies *ranks;     /* of each rank of the analysis */
     struct aorta_work_scale **scales; /* of each rank, by row of its trace's work[] */
     size_t rank_count;
-    enum aorta_framework framework; /* of the first rank; all names are read for it */
+    enum aorta_framework framework; /* of the first rank; stored, as finding it reads all names */
     struct aorta_replay replay;
-    struct aorta_graph scaled;          /* of the remedies measured last: in the end of those with a finding */
-    double step_ns;                     /* as recorded */
+    struct aorta_graph scaled;          /* graph with the remedies measured last: finally those with a finding */
+    double step_ns;                     /* without remedies */
     double gain_ns[AORTA_REMEDY_COUNT]; /* alone */
-    double then_ns[AORTA_REMEDY_COUNT]; /* after those before it */
+    double then_ns[AORTA_REMEDY_COUNT]; /* after all earlier remedies of the table */
     const struct aorta_gains *found;
-    double behind_ns[AORTA_REMEDY_COUNT]; /* of what the host hides: once all causes are gone, */
-    double joint_ns[AORTA_REMEDY_COUNT];  /* and together with one cause, the partner; 0: with none */
+    double behind_ns[AORTA_REMEDY_COUNT]; /* remedies hidden by the host: gain after all causes are removed */
+    double joint_ns[AORTA_REMEDY_COUNT];  /* … and gain together with one cause, the partner; 0: no partner */
     enum aorta_removal partner[AORTA_REMEDY_COUNT];
-    double unequal_ns[AORTA_REMEDY_COUNT]; /* gained, too, if kernels take as long as on the other ranks */
-    double busy_ns;                        /* of the device, in a step */
-    bool collectives;                      /* run in the steps */
-    bool with_attention; /* 16 bits gain much more with attention in one kernel, which fp32 has not … */
-    double paired_ns;    /* … by so much */
-    double together_ns;  /* the step with all of them */
-    double without_ns;   /* … with those that have a finding, without all causes; infinite: none has one */
-    uint32_t set;        /* those that are worth it */
+    double unequal_ns[AORTA_REMEDY_COUNT]; /* part of the gain that equal kernels on all ranks would save, too */
+    double busy_ns;                        /* of the device, per step */
+    bool collectives;                      /* the steps have collectives */
+    bool with_attention; /* 16 bits gain much more with fused attention, which does not exist in fp32 */
+    double paired_ns;    /* gain of 16 bits with fused attention */
+    double together_ns;  /* the step with all remedies in `set` */
+    double without_ns;   /* the step with remedies that have a finding, without all causes; infinite: no such remedy */
+    uint32_t set;        /* remedies that are replayed */
 };
 
 /* ---- ranks ---- */
@@ -53,7 +53,7 @@ static aorta_status make_ranks(struct aorta_remedy_gains *measured) {
     measured->ranks = aorta_arena_alloc(&measured->memory, (count + 1) * sizeof *measured->ranks);
     measured->scales = aorta_arena_alloc(&measured->memory, (count + 1) * sizeof(struct aorta_work_scale *));
     measured->rank_count = measured->memory.failed ? 0 : count;
-    for (size_t i = 0; i < measured->rank_count; i++) { /* beside each other, not between what is freed after them */
+    for (size_t i = 0; i < measured->rank_count; i++) { /* allocated together, to limit gaps in the heap */
         const size_t work = measured->analysis->ranks[i].trace->work_count + 1;
         measured->scales[i] = aorta_arena_raw(&measured->memory, work * sizeof **measured->scales);
     }
@@ -79,7 +79,7 @@ static bool is_worth(const struct aorta_remedy_gains *measured, enum aorta_remed
 
 /* ---- the step ---- */
 
-/* Returns what is saved, mean over ranks. */
+/* Returns the savings, mean over ranks. */
 static struct aorta_remedies_applied fill_scales(struct aorta_remedy_gains *measured, uint32_t set) {
     const double ranks = measured->rank_count ? (double)measured->rank_count : 1;
     struct aorta_remedies_applied mean = {0};
@@ -110,15 +110,15 @@ static double less(double before_ns, double after_ns) {
     return after_ns < before_ns ? before_ns - after_ns : 0;
 }
 
-/* Most remedies gain by themselves; what is hidden gains together with what hides it. */
+/* Most remedies gain alone. A hidden remedy gains only together with the fix of the cause that hides it. */
 static double row_gain_ns(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     const double paired_ns = remedy == AORTA_REMEDY_BF16 ? measured->paired_ns : 0;
     return fmax(fmax(measured->gain_ns[remedy], measured->behind_ns[remedy]), paired_ns);
 }
 
-static const double PART = 0.02; /* of the step: what a cause gains at least next to which remedies are measured */
+static const double PART = 0.02; /* of the step: remedies are measured together with causes that gain at least this */
 
-/* A late rank's own kernels can be shorter as on the other ranks, or by the remedy. */
+/* The remedy and the removal of the straggler may shorten the same kernels of the late rank. */
 static void measure_unequal(struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     const double equal_ns = measured->found->gain_ns[AORTA_WITHOUT_STRAGGLER];
     if (equal_ns < PART * measured->step_ns || measured->gain_ns[remedy] < SHOWN * measured->step_ns) return;
@@ -128,9 +128,9 @@ static void measure_unequal(struct aorta_remedy_gains *measured, enum aorta_reme
 
 static const uint32_t EVERYTHING = (UINT32_C(1) << AORTA_REMOVAL_COUNT) - 1;
 
-/* The cause without which the remedy gains most; the step without both. */
+/* The cause with the largest joint gain, if most of the joint gain is the remedy's. */
 static void find_partner(struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
-    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) { /* late launches may gain only once kernels are shorter */
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) { /* late launches may gain only if kernels are shorter */
         if (i != AORTA_WITHOUT_HOST_LAUNCH && measured->found->gain_ns[i] < PART * measured->step_ns) continue;
         const double with_ns = step_with(measured, aorta_remedy_bit(remedy), aorta_removal_bit((enum aorta_removal)i));
         const double joint_ns = less(measured->step_ns, with_ns);
@@ -141,7 +141,7 @@ static void find_partner(struct aorta_remedy_gains *measured, enum aorta_remedy 
     }
 }
 
-/* Kernels that get much shorter, while the step waits for something else. */
+/* Remedies that make kernels much shorter while the step waits for something else. */
 static void measure_hidden(struct aorta_remedy_gains *measured) {
     static const double MUCH = 0.05, LITTLE = 0.1; /* of the step; of what the kernels save */
     double without_ns = 0;
@@ -157,12 +157,12 @@ static void measure_hidden(struct aorta_remedy_gains *measured) {
     }
 }
 
-/* What a remedy is taken together with. */
+/* Remedies that are applied together with this remedy. */
 static uint32_t partners(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     return remedy == AORTA_REMEDY_BF16 && measured->with_attention ? aorta_remedy_bit(AORTA_REMEDY_ATTENTION) : 0;
 }
 
-/* The remedies that have a finding. */
+/* Remedies with a finding. */
 static uint32_t said(const struct aorta_remedy_gains *measured) {
     uint32_t set = 0;
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
@@ -196,7 +196,7 @@ static void measure_steps(struct aorta_remedy_gains *measured) {
 
 /* ---- findings ---- */
 
-/* The rank whose kernels it would shorten most. */
+/* The rank whose kernels the remedy shortens most. */
 static size_t largest_rank(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     size_t most = 0;
     for (size_t i = 1; i < measured->rank_count; i++)
@@ -208,7 +208,7 @@ static void set(struct aorta_finding *finding, enum aorta_fact_key key, double v
     (void)aorta_facts_set(&finding->facts, key, value);
 }
 
-/* All kernels of a rank: what it changes is a part of them. */
+/* Sets the time of all kernels of a rank, of which the changed operations are a part. */
 static void set_kernels(const struct aorta_remedy_gains *measured, size_t rank, struct aorta_finding *finding) {
     static const double BESIDE = 1.05;
     const double kernels_ns = measured->ranks[rank].kernels_ns;
@@ -217,7 +217,7 @@ static void set_kernels(const struct aorta_remedy_gains *measured, size_t rank, 
     if (measured->rank_count > 1) all->place.rank = measured->analysis->ranks[rank].rank;
 }
 
-/* What it changes, and the operation that gains most. */
+/* Facts about the changed operations, and the operation that gains most. */
 static void add_touched(const struct aorta_remedy_gains *measured, size_t most, enum aorta_remedy remedy,
                         struct aorta_finding *finding) {
     const struct aorta_remedies *rank = &measured->ranks[most];
@@ -233,15 +233,14 @@ static void add_touched(const struct aorta_remedy_gains *measured, size_t most, 
     if (row->memory_bytes > 0) set(finding, AORTA_FACT_MEMORY, row->memory_bytes / 1073741824.0);
 }
 
-/* The remedy of another cause before it in the table that gains most: both save the same time. COUNT: none of them has
- * a finding. */
+/* The earlier remedy of another cause with the largest gain, which saves the same time; COUNT: none has a finding. */
 static int shared_with(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     const char *own = aorta_remedy_rules[remedy].cause;
     double most_ns = 0;
     int most = AORTA_REMEDY_COUNT;
     for (int i = 0; i < (int)remedy; i++) {
         if (measured->gain_ns[i] < SHOWN * measured->step_ns || measured->gain_ns[i] <= most_ns) continue;
-        if (strcmp(aorta_remedy_rules[i].cause, own) == 0) continue; /* one or the other */
+        if (strcmp(aorta_remedy_rules[i].cause, own) == 0) continue; /* an alternative, not a second fix */
         most_ns = measured->gain_ns[i];
         most = i;
     }
@@ -313,7 +312,7 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
     if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
 }
 
-/* Products in fp32 of a program of a framework are a finding without a gain where rates are not known. */
+/* If rates are unknown, fp32 products are a finding without a gain, unless the program uses no framework. */
 static void add_plain(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
     static const double MUCH = 0.1;
     const struct aorta_remedies *first = &measured->ranks[0];
@@ -329,7 +328,7 @@ static void add_plain(const struct aorta_remedy_gains *measured, struct aorta_ve
     aorta_facts_flag(&finding->facts, AORTA_FACT_GAIN_UNKNOWN);
 }
 
-/* Why no remedy can be computed, or what the file would need for more. */
+/* Sets the reason why no remedy can be computed, or the data that the file lacks for more remedies. */
 static void add_lacks(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict,
                       struct aorta_finding *compute) {
     const char *lacks = NULL;
@@ -342,7 +341,7 @@ static void add_lacks(const struct aorta_remedy_gains *measured, struct aorta_ve
         aorta_facts_set(&compute->facts, AORTA_FACT_LACKS, 1)->text = lacks;
 }
 
-/* Where products are in 16 bits already, fewer bits are no advice. */
+/* If products already use 16 bits, advice must not suggest 16 bits. */
 static void mark_narrow(const struct aorta_remedy_gains *measured, struct aorta_finding *compute) {
     static const double MUCH = 0.3;
     const struct aorta_remedies *first = &measured->ranks[0];
@@ -350,7 +349,7 @@ static void mark_narrow(const struct aorta_remedy_gains *measured, struct aorta_
         aorta_facts_flag(&compute->facts, AORTA_FACT_NARROW);
 }
 
-/* Where no remedy gains a twentieth of the step: how near it is to what the card can do. */
+/* If all remedies together gain less than 5% of the step: the time at the card's rates. */
 static void add_bounds(const struct aorta_remedy_gains *measured, struct aorta_finding *compute) {
     static const double LITTLE = 0.05, MOST_KNOWN = 0.6;
     const struct aorta_remedies *first = &measured->ranks[0];
@@ -364,8 +363,8 @@ static void add_bounds(const struct aorta_remedy_gains *measured, struct aorta_f
         set(compute, AORTA_FACT_FP8_GAIN, first->rows[AORTA_REMEDY_FP8].alone_ns / 1e6);
 }
 
-/* A gain that follows from names alone is an upper bound. Fused chains and other layouts bring at least half of it,
- * the remaining remedies most of it (docs/results.md, worse and better programs). */
+/* A gain that follows from names alone is an upper bound. Fusion and layouts gain at least half of it, other remedies
+ * most of it (docs/results.md, worse and better programs). */
 static double least_share(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     const bool moves = remedy == AORTA_REMEDY_FUSION || remedy == AORTA_REMEDY_LAYOUT;
     const double named = moves ? 0.5 : 0.7;
@@ -374,7 +373,7 @@ static double least_share(const struct aorta_remedy_gains *measured, enum aorta_
     return rough ? fmin(share, named) : share;
 }
 
-/* Names alone say which launches of an optimizer go: only what its kernels save is uncertain. */
+/* Names alone show which launches of an optimizer disappear. Only the saved kernel time is uncertain. */
 static double least_gain_ns(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy, double gain_ns) {
     const double kernels_ns = measured->ranks[largest_rank(measured, remedy)].rows[remedy].alone_ns;
     const double uncertain_ns = remedy == AORTA_REMEDY_OPTIMIZER ? fmin(gain_ns, kernels_ns) : gain_ns;
@@ -398,8 +397,8 @@ static void add_findings(const struct aorta_remedy_gains *measured, struct aorta
     }
 }
 
-/* Attention that is written out in fp32 has no better form there, and in 16 bits its softmax stays in fp32: only both
- * together gain. */
+/* Unfused attention in fp32 has no fused form, and in 16 bits its softmax stays in fp32. Only 16 bits with fused
+ * attention gain. */
 static bool needs_attention(struct aorta_remedy_gains *found) {
     static const double MUCH = 1.25;
     const uint32_t half = aorta_remedy_bit(AORTA_REMEDY_BF16), attention = aorta_remedy_bit(AORTA_REMEDY_ATTENTION);
@@ -462,7 +461,7 @@ aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *ana
         aorta_replay_run(&built->graph, 0, &measured.replay);
         worth->before_ns = measured.replay.step_ns;
         worth->mean = fill_scales(&measured, set);
-        if (worth->mean.saved_ns > 0) worth->unknown = NULL; /* times sufficed */
+        if (worth->mean.saved_ns > 0) worth->unknown = NULL; /* times were sufficient */
         scale_graph(&measured, &scaled);
         measured.memory.failed |= measured.replay.memory.failed || scaled.failed;
         status = aorta_arena_check(&measured.memory, "the step with remedies");
