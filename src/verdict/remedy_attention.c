@@ -1,20 +1,20 @@
-/* Attention written out: two batched products with a softmax between them, and their gradients, against one kernel that
- * never writes the scores. */
+/* Unfused attention (two batched products with a softmax between them, and their gradients), compared with one kernel
+ * that never writes the scores. */
 #include "verdict/remedy_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* What fused attention reaches (cuDNN and flash attention on an H100, sequences of 197 to 8192): of the 16-bit peak
- * with heads of 64, and more with wider ones; of the fp32 peak. Beside its arithmetic the backward pass reads and
- * writes its tensors once more. It computes two and a half times as much as the forward pass. */
+/* Rates of fused attention, forward and backward (cuDNN and flash attention on an H100, sequences of 197 to 8192):
+ * shares of the 16-bit peak with heads of 64 (wider heads: WIDE_HEADS times), and of the fp32 peak. The backward pass
+ * also reads and writes its tensors once more, and computes two and a half times as much as the forward pass. */
 static const double FUSED_HALF[2] = {0.44, 0.435}, FUSED_FP32[2] = {0.28, 0.31}, BACKWARD_FLOPS = 2.5;
 static const double WIDE_HEADS = 1.3, START_NS[2] = {8e3, 20e3}, BACKWARD_STREAM = 0.75;
 static const double TILE = 128; /* rows and columns of scores that are computed at once */
 enum { BEFORE = 40, AFTER = 10 };
 
 struct attention {
-    double flops, bytes; /* of the forward pass; of what a causal mask leaves */
+    double flops, bytes; /* of the forward pass; only scores that a causal mask leaves */
     double rows, columns, width;
     bool causal, half;
 };
@@ -31,7 +31,7 @@ static double fused_ns(const struct remedy_model *model, const struct attention 
     return flops / rate + 2 * attention->bytes / (BACKWARD_STREAM * model->stream) + START_NS[1];
 }
 
-/* ---- what is already fused, in 16 bits ---- */
+/* ---- fused attention in 16 bits ---- */
 
 double aorta_remedy_attention_ns(const struct remedy_model *model, const struct leaf *leaf) {
     const bool backward = strstr(leaf->name, "backward") != NULL;
@@ -40,7 +40,7 @@ double aorta_remedy_attention_ns(const struct remedy_model *model, const struct 
     const int rows_at = strstr(leaf->name, "cudnn") ? 2 : 1;
     const double rows = (double)q->size[rows_at], columns = (double)k->size[rows_at], width = (double)q->size[3];
     const double pairs = aorta_remedy_elements(q) * columns;         /* with their width */
-    const double forward = backward ? leaf->flops / 2 : leaf->flops; /* counted without what is computed again */
+    const double forward = backward ? leaf->flops / 2 : leaf->flops; /* flops exclude recomputed scores */
     const struct attention attention = {.flops = forward,
                                         .bytes = 2 * 2 * (aorta_remedy_elements(q) + aorta_remedy_elements(k)),
                                         .rows = rows,
@@ -78,12 +78,12 @@ struct region {
     size_t first, last; /* leaves of the forward pass */
     int64_t from, to;   /* sequence numbers; -1: none */
     struct attention attention;
-    bool fallback; /* scaled_dot_product_attention itself wrote it out … */
-    bool widened;  /* … in fp32, though its inputs are in 16 bits, which fused kernels take */
-    bool biased;   /* … and adds something that differs between heads or samples, which no type changes */
+    bool fallback; /* scaled_dot_product_attention itself is unfused */
+    bool widened;  /* computes in fp32, although its inputs are in 16 bits, which fused kernels support */
+    bool biased;   /* adds a bias that differs between heads or samples: no fused kernel in any type */
 };
 
-/* The outermost frame whose name has these bits, from the leaf's own on; NONE: none. */
+/* The outermost frame around the leaf, or its own, whose name has these bits; NONE: none. */
 static uint32_t outermost(struct remedy_model *model, const struct leaf *leaf, uint32_t bits) {
     const struct aorta_trace_operation *operations = model->trace->operations;
     uint32_t found = AORTA_TRACE_NONE;
@@ -162,7 +162,7 @@ static bool find_region(struct remedy_model *model, size_t soft, struct region *
     const struct aorta_trace_operation *operations = model->trace->operations;
     *region = (struct region){.first = a, .last = b, .fallback = fallback != AORTA_TRACE_NONE};
     region->widened = q->bytes == 4 && (region->fallback ? takes_half(model, &operations[fallback]) : p->bytes == 2);
-    /* What the outermost frames do beside the product (copies of heads) is part of it. */
+    /* All work of the outermost frames (for example copies of heads) belongs to attention. */
     while (region->first > 0 && model->leaves[region->first - 1].operation >= whole_a &&
            model->leaves[region->first - 1].thread == leaf->thread &&
            model->leaves[region->first - 1].operation != AORTA_TRACE_NONE)
@@ -202,13 +202,13 @@ static void claim_region(struct remedy_model *model, const struct region *region
                                 UINT32_MAX);
 }
 
-/* `half`: with operands in 16 bits, whatever they were. */
+/* `half`: operands become 16 bits. */
 static void fuse_attention(struct remedy_model *model, bool half) {
     struct region region;
     for (size_t i = 0; i < model->leaf_count; i++) {
         if (!(model->leaves[i].op & AORTA_OP_SOFTMAX) || model->now_ns[i] <= 0) continue;
         if (!find_region(model, i, &region)) continue;
-        /* scaled_dot_product_attention writes out what it has no kernel for: fp32 with grouped heads. */
+        /* scaled_dot_product_attention has no fused kernel for such inputs: fp32 with grouped heads, or a bias. */
         if (region.fallback && !region.attention.half && (!half || region.biased)) continue;
         if (half && (region.widened || (!region.fallback && !model->attention_fused))) continue;
         if (half && !region.attention.half) {
@@ -227,8 +227,8 @@ static bool is_softmax(const struct leaf *leaf) {
     return leaf->op ? (leaf->op & AORTA_OP_SOFTMAX) != 0 : (leaf->kernels_any & AORTA_KERNEL_SOFTMAX) != 0;
 }
 
-/* The next batched product, with nothing between but what moves; SIZE_MAX: none. Where operations are not known any
- * product may be batched. */
+/* The next batched product, if only operations that move data are between; SIZE_MAX: none. If operations are unknown,
+ * any product may be batched. */
 static size_t product_beside(const struct remedy_model *model, size_t soft, int step) {
     enum { REACH = 40 };
     for (size_t i = soft, far = 0; far < REACH; far++) {
@@ -246,13 +246,13 @@ static size_t product_beside(const struct remedy_model *model, size_t soft, int 
     return SIZE_MAX;
 }
 
-/* Attention whose sizes are not known: the products, and what is between them. */
+/* Attention of unknown size: two products and the operations between them. */
 struct unsized {
     size_t before, after;
-    bool widened; /* the products are in fp32, and probabilities are narrowed between them: the inputs are in 16 bits */
+    bool widened; /* products in fp32 with inputs in 16 bits, as probabilities are narrowed between the products */
 };
 
-/* In fp32 fused attention gains little. */
+/* False in fp32, where fused attention gains little. */
 static bool find_unsized(const struct remedy_model *model, size_t soft, struct unsized *found) {
     if (!is_softmax(&model->leaves[soft]) || !aorta_leaf_moves(&model->leaves[soft])) return false;
     *found = (struct unsized){.before = product_beside(model, soft, -1), .after = product_beside(model, soft, 1)};
@@ -264,7 +264,7 @@ static bool find_unsized(const struct remedy_model *model, size_t soft, struct u
     return math == MATH_HALF || found->widened;
 }
 
-/* Products in 16 bits keep their time, though a fused kernel computes them faster, too. */
+/* Products in 16 bits keep their time, although a fused kernel would be faster. */
 static void unsized_attention(struct remedy_model *model) {
     struct unsized found;
     for (size_t i = 0; i < model->leaf_count; i++) {
@@ -304,7 +304,7 @@ static void mark_gradients(struct remedy_model *model, const struct region *regi
             model->stays[model->by_backward[j]] = true;
 }
 
-/* A sum of the scores with a smaller tensor: a mask or a bias, which is in fp32, and makes the sum fp32. */
+/* A sum of the scores with a smaller tensor in fp32 (mask or bias), so the sum is in fp32, too. */
 static bool adds_bias(const struct leaf *leaf, double scores) {
     const struct aorta_input *bias = aorta_remedy_tensor(leaf, 1);
     return aorta_leaf_adds(leaf) && leaf->largest == scores && bias && aorta_remedy_elements(bias) < scores;
@@ -331,10 +331,10 @@ void aorta_remedy_mark_staying_attention(struct remedy_model *model) {
 }
 
 /* The time of casts that 16 bits add around unfused attention. PyTorch's fallback widens its inputs, and narrows its
- * result and the probabilities. Around a softmax of the program's own the scores are widened, unless a sum with a bias
- * did it, and the probabilities are narrowed. Gradients are cast the other way. */
+ * result and the probabilities. A softmax of the program itself needs wide scores, which a sum with a bias already
+ * provides, and its probabilities are narrowed. Gradients are cast in the opposite direction. */
 static double casts_ns(const struct remedy_model *model, const struct region *region, size_t soft) {
-    static const double NARROWS = 6, WIDENS = 6 / 0.6; /* bytes an element */
+    static const double NARROWS = 6, WIDENS = 6 / 0.6; /* bytes per element */
     const struct attention *attention = &region->attention;
     const double scores = scores_of(model, soft), heads = scores / (attention->rows * attention->columns);
     const double queries = heads * attention->rows * attention->width,

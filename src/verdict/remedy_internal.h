@@ -1,4 +1,4 @@
-/* Inside the remedies: what a recorded rank computes, operation by operation, and how rules change it; for this folder
+/* Inside the remedies: a recorded rank as operations, and the functions with which rules change them. For this folder
  * only. */
 #ifndef AORTA_VERDICT_REMEDY_INTERNAL_H
 #define AORTA_VERDICT_REMEDY_INTERNAL_H
@@ -9,32 +9,32 @@
 
 #include <string.h>
 
-/* What kernels are by their names: bits. */
+/* Bits of kernels, by their names. */
 enum {
-    AORTA_KERNEL_STREAMS = 1,    /* reads and writes its tensors once or twice: can be part of a larger one */
+    AORTA_KERNEL_STREAMS = 1,    /* reads and writes its tensors once or twice: can be fused */
     AORTA_KERNEL_CONVERTS = 2,   /* from NCHW to NHWC or back */
     AORTA_KERNEL_PLAIN_FP32 = 4, /* products in fp32 without matrix units */
     AORTA_KERNEL_TF32 = 8,
     AORTA_KERNEL_FUSED_ATTENTION = 16,
-    AORTA_KERNEL_HOST_COPY = 32, /* between host and device, or devices */
+    AORTA_KERNEL_HOST_COPY = 32, /* copy between host and device, or between devices */
     AORTA_KERNEL_CHANNELS_LAST = 64,
     AORTA_KERNEL_GENERATED = 128, /* by Triton */
     AORTA_KERNEL_PRODUCT = 256,
     AORTA_KERNEL_HALF = 512,       /* products in 16 bits */
-    AORTA_KERNEL_UNALIGNED = 1024, /* products that load element by element */
+    AORTA_KERNEL_UNALIGNED = 1024, /* products that load single elements */
     AORTA_KERNEL_FOREACH = 2048,
     AORTA_KERNEL_SOFTMAX = 4096, /* not its logarithm */
     AORTA_KERNEL_GROUP_NORM = 8192,
     AORTA_KERNEL_BATCH_NORM = 16384,
-    AORTA_KERNEL_FP8 = 32768,    /* products */
-    AORTA_KERNEL_FP64 = 1 << 16, /* in no other type */
+    AORTA_KERNEL_FP8 = 32768,    /* products in fp8 */
+    AORTA_KERNEL_FP64 = 1 << 16, /* computes only in fp64 */
     AORTA_KERNEL_SORTS = 1 << 18,
     AORTA_KERNEL_PLANE_NORM = 1 << 17, /* PyTorch's own batch norm of NCHW */
-    AORTA_KERNEL_UNFOLDS = 1 << 20,    /* PyTorch's own: copies windows to rows of a matrix, or adds the rows up */
-    AORTA_KERNEL_KNOWN_MEAN = 1 << 19, /* batch norm that finds no mean, as in inference, or as its second kernel */
+    AORTA_KERNEL_UNFOLDS = 1 << 20,    /* PyTorch's own: copies windows to rows of a matrix, or sums the rows */
+    AORTA_KERNEL_KNOWN_MEAN = 1 << 19, /* batch norm with a given mean: in inference, or its second kernel */
 };
 
-/* What operations are by their names: bits. */
+/* Bits of operations, by their names. */
 enum {
     AORTA_OP_PRODUCT = 1,
     AORTA_OP_CONVOLUTION = 2,
@@ -45,7 +45,7 @@ enum {
     AORTA_OP_OPTIMIZER = 64,
     AORTA_OP_LOSS = 128,
     AORTA_OP_BACKWARD = 256,      /* a node of autograd */
-    AORTA_OP_EVALUATES = 512,     /* the node's own frame */
+    AORTA_OP_EVALUATES = 512,     /* autograd's frame around a node */
     AORTA_OP_SMALL_OUTPUT = 2048, /* sums */
     AORTA_OP_IN_PLACE = 4096,
     AORTA_OP_FILLS = 8192,
@@ -60,25 +60,25 @@ enum {
     AORTA_OP_EMPTY = 1 << 22,
     AORTA_OP_DROPOUT_BACKWARD = 1 << 23,
     AORTA_OP_COMPILED = 1 << 24,        /* a graph of torch.compile */
-    AORTA_OP_WHOLE_PRODUCT = 1 << 25,   /* the program's own call of one */
+    AORTA_OP_WHOLE_PRODUCT = 1 << 25,   /* a product as the program calls it */
     AORTA_OP_WHOLE_ATTENTION = 1 << 26, /* scaled_dot_product_attention, in any form */
 };
 
-static const uint32_t AORTA_NAME_KNOWN = UINT32_C(1) << 31; /* of the bits of a name: they were found out */
+static const uint32_t AORTA_NAME_KNOWN = UINT32_C(1) << 31; /* the other bits of this name are set */
 
 enum leaf_kind {
-    LEAF_STREAM, /* pointwise, reductions, norms: what can be one kernel with its neighbours */
-    LEAF_COPY,   /* of a tensor on the device: layout or type */
+    LEAF_STREAM, /* pointwise operations, reductions, norms: can be fused with neighbours */
+    LEAF_COPY,   /* of a tensor on the device: to another layout or type */
     LEAF_PRODUCT,
     LEAF_CONVOLUTION,
     LEAF_ATTENTION, /* fused */
     LEAF_OPTIMIZER,
-    LEAF_GENERATED, /* compiled: fused already */
+    LEAF_GENERATED, /* by a compiler: already fused */
     LEAF_TRANSFER,  /* between host and device */
     LEAF_OTHER
 };
 
-/* Arithmetic of products as a rule sees it. */
+/* Arithmetic of products. */
 enum leaf_math { MATH_NONE, MATH_FP32, MATH_TF32, MATH_HALF, MATH_FP8, MATH_COUNT };
 
 struct leaf_tensor {
@@ -88,27 +88,27 @@ struct leaf_tensor {
 };
 enum { LEAF_OUTPUTS = 4 };
 
-/* An operation with all kernels that it launched itself; where operations are not known, a kernel. Narrow, as there are
- * almost as many as kernels. */
+/* An operation with all kernels that it launched itself, or a single kernel if operations are unknown. The struct is
+ * small, as there are almost as many leaves as kernels. */
 struct leaf {
-    uint32_t operation;             /* row of the trace's operations[]; NONE: not known */
-    uint32_t first_work, last_work; /* rows of the trace's work[], linked by next_work: aorta_leaf_work of them */
+    uint32_t operation;             /* row of the trace's operations[]; NONE: unknown */
+    uint32_t first_work, last_work; /* rows of the trace's work[]; next_work links aorta_leaf_work rows */
     uint32_t thread;
-    uint32_t kernels, fills;               /* kernels: without copies and fills */
-    uint32_t op, kernels_any, kernels_all; /* bits */
-    uint32_t step;                         /* 1 + the window of the rank; 0: none */
+    uint32_t kernels, fills;               /* fills: copies and fills */
+    uint32_t op, kernels_any, kernels_all; /* bits of its name; of any of its kernels; of all */
+    uint32_t step;                         /* 1 + window of the rank; 0: none */
     enum leaf_kind kind : 8;
     enum leaf_math math : 8;
     bool counted; /* in a step that counts */
     bool gradient, recomputed, in_optimizer, in_loss, in_embedding, compiled;
     uint8_t output_count;
-    const char *name, *kernel;         /* of the operation; of its longest kernel */
+    const char *name, *kernel;         /* names of the operation and of its longest kernel */
     const struct aorta_inputs *inputs; /* never NULL */
     struct leaf_tensor *outputs;       /* in the model's memory */
-    int64_t forward, backward;         /* autograd's number: of its own; of the operation whose gradient it makes; -1 */
+    int64_t forward, backward;         /* autograd's number of it; of the operation whose gradient it computes; -1 */
     double ns, longest_ns, convert_ns;
-    double flops, bytes; /* NaN: not known */
-    double largest;      /* elements of its largest tensor; 0: not known */
+    double flops, bytes; /* NaN: unknown */
+    double largest;      /* elements of its largest tensor; 0: unknown */
 };
 
 struct remedy_model {
@@ -116,46 +116,45 @@ struct remedy_model {
     const struct aorta_trace_rank *rank;
     struct aorta_peaks peaks;
     double steps;
-    struct leaf *leaves; /* by thread, in the order of the host */
+    struct leaf *leaves; /* by thread and start on the host */
     size_t leaf_count;
-    struct aorta_arena *memory;      /* of all this */
+    struct aorta_arena *memory;      /* owns the arrays */
     uint32_t *next_work;             /* by row of the trace's work[] */
-    bool own;                        /* a recorder of ours measured it */
-    struct aorta_inputs **inputs;    /* by row of the trace's inputs[], own: of its shapes[]; NULL: not read yet */
+    bool own;                        /* our own recorder measured the rank */
+    struct aorta_inputs **inputs;    /* by row of the trace's inputs[] (own: shapes[]); NULL: not read yet */
     uint32_t *op_bits, *kernel_bits; /* by text */
-    bool shapes, operations;         /* the file has them */
-    bool rates;                      /* of the device are known */
-    size_t *by_backward;             /* leaves of gradients, by the number of their operation */
+    bool shapes, operations;         /* the file has shapes, operations */
+    bool rates;                      /* the device's peaks are known */
+    size_t *by_backward;             /* leaves of gradients, sorted by `backward` */
     size_t by_backward_count;
     bool amd;
 
-    /* Rates that this run reaches, or this card would: per ns. */
+    /* Rates per ns: of the card, and those that this run reaches. */
     double peak[MATH_COUNT], best[MATH_COUNT];
-    double stream, fused; /* bytes: plain kernels; generated ones */
+    double stream, fused; /* bytes: of plain kernels, of generated kernels */
 
-    /* What remedies before have changed. */
+    /* Changes by previous remedies. */
     bool attention_fused, halved;
-    bool reorders;       /* the cache of keys and values, as beam search does */
-    bool widens;         /* weights, in front of each product */
-    bool all_fp64;       /* nearly all kernels that say their type */
-    bool wide_attention; /* any is written out by hand in fp32, which 16 bits widen */
-    bool fallback;       /* scaled_dot_product_attention writes out any in fp32 that has inputs in 16 bits */
+    /* See struct aorta_remedies. */
+    bool reorders, widens, all_fp64;
+    bool wide_attention; /* the program has unfused attention in fp32, whose softmax stays in fp32 with 16 bits */
+    bool fallback;       /* scaled_dot_product_attention computes inputs in 16 bits unfused, in fp32 */
 
-    bool rough; /* what is claimed follows from names: sizes are not known */
+    bool rough; /* claims follow from names, as sizes are unknown */
 
-    /* The ledger. */
-    double *now_ns;               /* of each leaf */
-    uint32_t *gone, *gone_before; /* removed kernels of each leaf: now; before the remedy that runs */
-    bool *stays;                  /* in fp32, whatever the products around it */
-    uint8_t *added;               /* launches that come before it */
-    double *gained_ns;            /* of the remedy that runs */
-    size_t *order;                /* of its leaves, for any use within a function */
-    struct aorta_remedy_row *row; /* of the remedy that runs */
+    /* The ledger, by leaf. */
+    double *now_ns;
+    uint32_t *gone, *gone_before; /* removed kernels: now; before the present remedy */
+    bool *stays;                  /* stays in fp32, even if products around it do not */
+    uint8_t *added;               /* launches that are added before it */
+    double *gained_ns;            /* by the present remedy */
+    size_t *order;                /* scratch: numbers of leaves, for use within one function */
+    struct aorta_remedy_row *row; /* of the present remedy */
 };
 
 /* ---- leaves (remedy_leaves.c) ---- */
 void aorta_remedy_leaves(struct remedy_model *model, const struct aorta_trace_analysis *analysis);
-/* What a name says, found out once for each text. (remedy_names.c) */
+/* Bits of a name, found once per text. (remedy_names.c) */
 uint32_t aorta_remedy_op_bits(struct remedy_model *model, uint32_t text);
 uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint32_t text);
 
@@ -174,17 +173,17 @@ static inline size_t aorta_leaf_number(const struct remedy_model *model, const s
     return (size_t)(leaf - model->leaves);
 }
 
-/* Its time after the remedies that have run. */
+/* The leaf's time after the previous remedies. */
 static inline double aorta_leaf_now_ns(const struct remedy_model *model, const struct leaf *leaf) {
     return model->now_ns[aorta_leaf_number(model, leaf)];
 }
 
-/* How many rows of work are linked: every walk ends after so many. */
+/* The number of linked rows of work. Walks end after it, as the last row has no end mark. */
 static inline uint32_t aorta_leaf_work(const struct leaf *leaf) {
     return leaf->kernels + leaf->fills;
 }
 
-/* Orders by name and inputs: 0 for leaves alike. (remedies.c) */
+/* Orders by name and inputs; 0: both are equal. (remedies.c) */
 int aorta_remedy_compare(const struct remedy_model *model, size_t left, size_t right);
 void aorta_remedy_order_alike(const struct remedy_model *model, size_t *leaves, size_t count); /* … then by number */
 
@@ -195,55 +194,56 @@ static inline bool aorta_leaves_together(const struct leaf *a, const struct leaf
 
 /* ---- tensors ---- */
 struct aorta_inputs *aorta_remedy_read_inputs(struct remedy_model *model, const struct aorta_trace_inputs *texts);
-/* Inputs of an operation, which are read once. Never NULL. */
+/* The inputs of an operation. Never NULL. */
 const struct aorta_inputs *aorta_remedy_inputs_of(struct remedy_model *model,
                                                   const struct aorta_trace_operation *operation);
 double aorta_remedy_elements(const struct aorta_input *input); /* without axes of stride 0 */
 double aorta_remedy_bytes(const struct aorta_input *input);
-const struct aorta_input *aorta_remedy_tensor(const struct leaf *leaf, int number); /* the number-th tensor; NULL */
-/* The two matrices of a product, or input and weight; NULL: not known. */
+const struct aorta_input *aorta_remedy_tensor(const struct leaf *leaf, int number); /* from 0; NULL: unknown */
+/* A matrix of a product (0 or 1), or input and weight of a convolution; NULL: unknown. */
 const struct aorta_input *aorta_remedy_matrix(const struct leaf *leaf, int which);
-/* All rows begin at multiples of 16 bytes: with their own elements, or with elements of so many bytes. */
+/* All rows begin at multiples of 16 bytes: as recorded, or with elements of `bytes` bytes. */
 bool aorta_remedy_aligned(const struct leaf *leaf);
 bool aorta_remedy_aligned_with(const struct leaf *leaf, int bytes);
 
 /* ---- gradients ---- */
-/* Places [at, end) of by_backward[]: gradients of the operations with these numbers, that run after leaf `after`. */
+/* Sets the places [at, end) of by_backward[] with gradients of operations `from` to `to` that run after leaf `after`.
+ */
 void aorta_remedy_backward(const struct remedy_model *model, int64_t from, int64_t to, size_t after, size_t *at,
                            size_t *end);
 
 /* ---- attention ---- */
-/* What a fused attention takes in 16 bits; NaN: its arithmetic is not known. */
+/* The time of fused attention in 16 bits; NaN: unknown. */
 double aorta_remedy_attention_ns(const struct remedy_model *model, const struct leaf *leaf);
-/* Marks the parts of unfused attention that stay in fp32: the operations after the softmax, sums with a bias, and all
- * of what scaled_dot_product_attention writes out in any type, as it has a bias for each head. */
+/* Marks the parts of unfused attention that stay in fp32: operations after the softmax, sums with a bias, and all of
+ * scaled_dot_product_attention that is unfused in every type, as it has a bias for each head. */
 void aorta_remedy_mark_staying_attention(struct remedy_model *model);
-void aorta_remedy_cast_attention(struct remedy_model *model); /* adds the time of the casts around it */
-/* In 16 bits: what scaled_dot_product_attention itself wrote out, having no kernel for its type, becomes fused, and so
- * does what the remedy for attention has changed. */
+void aorta_remedy_cast_attention(struct remedy_model *model); /* adds the time of casts around unfused attention */
+/* Fuses attention in 16 bits: scaled_dot_product_attention that has no fused kernel for fp32, and attention that the
+ * remedy for attention has fused. */
 void aorta_remedy_attention_in_half(struct remedy_model *model);
 
 /* ---- layouts ---- */
 bool aorta_remedy_turns(const struct leaf *leaf); /* a copy to another layout */
-/* The time of a norm that reads rows of channels, with `scale` times its bytes. */
+/* The time of a norm in NHWC with `scale` times its bytes. */
 double aorta_remedy_norm_ns(const struct remedy_model *model, const struct leaf *leaf, double scale);
-/* The time of conversions to NHWC and back around a convolution on matrix units; 0: it needs none. */
+/* The time of conversions to NHWC and back around a convolution on matrix units; 0: none needed. */
 double aorta_remedy_converting_ns(const struct remedy_model *model, const struct leaf *leaf, double scale);
 
 /* ---- runs of our own recorder (remedy_names.c) ---- */
-/* Sets kind, name, inputs and amounts of a leaf whose kernels are linked; returns its type. */
+/* Sets kind, name, inputs and amounts of a leaf with linked kernels. Returns its type. */
 enum aorta_arithmetic aorta_remedy_describe_own(struct remedy_model *model, struct leaf *leaf);
 void aorta_remedy_own_attention(struct remedy_model *model);
-/* What a leaf beside the products takes in 16 bits. True: it is a product, which changes its type. */
 void aorta_remedy_own_gathers(const struct remedy_model *model, struct aorta_work_scale *scales);
+/* Claims the time of a leaf that is no product in 16 bits. True: the leaf is a product that changes its type. */
 bool aorta_remedy_own_bf16(struct remedy_model *model, const struct leaf *leaf);
 
 /* ---- recordings without shapes ----
- * What names, order and times say of recomputation, attention, chains, layout and optimizers. Where a rule with sizes
- * computes from bytes, one without compares kernels with each other, and what it finds is an upper bound. */
+ * Rules use names, order and times of kernels, for recomputation, attention, chains, layouts and optimizers. Rules with
+ * sizes compute times from bytes. Rules without sizes compare kernels with each other, which gives upper bounds. */
 
-static const double AORTA_SMALL_NS = 4e3; /* what is shorter costs its launch, not its bytes */
-/* True: such a recording, or one whose bytes say nothing without the device's rates. Claims are rough then. */
+static const double AORTA_SMALL_NS = 4e3; /* the launch of a shorter kernel costs more than its bytes */
+/* The recording has no shapes, or the device's rates are unknown. Claims are rough then. */
 static inline bool aorta_remedy_unsized(struct remedy_model *model) {
     model->rough = (!model->shapes || !model->rates) && !model->own;
     return model->rough;
@@ -254,21 +254,21 @@ static inline bool aorta_leaf_follows(const struct remedy_model *model, size_t l
     const struct aorta_trace_work *work = model->trace->work;
     return aorta_leaves_together(a, b) && work[a->first_work].stream == work[b->first_work].stream;
 }
-/* The time of a product or convolution in another type, where names alone say what it is. */
+/* The time of a product or convolution in another type, from names alone. */
 double aorta_remedy_product_by_name_ns(const struct leaf *leaf, enum leaf_math math);
 void aorta_remedy_unsized_mark_optimizer(struct remedy_model *model);
 void aorta_remedy_unsized_mark_recomputed(struct remedy_model *model);
 void aorta_remedy_unsized_mark_tables(struct remedy_model *model);
-bool aorta_remedy_looks_up(const struct leaf *leaf); /* rows of a table, as of a vocabulary */
+bool aorta_remedy_looks_up(const struct leaf *leaf); /* looks up rows of a table, for example of a vocabulary */
 
 /* ---- the ledger (remedies.c) ---- */
-/* Sets the leaf's time to new_ns, if that is less, and removes `gone` of its kernels. */
+/* Sets the leaf's time to new_ns and removes `gone` of its kernels, if this is less than its time. */
 void aorta_remedy_claim(struct remedy_model *model, const struct leaf *leaf, double new_ns, uint32_t gone);
-/* Gives leaves that are done together so much time, if that is less, each in proportion to its own. No kernels stay but
- * so many of the first leaf. */
+/* Fuses leaves: `ns` is their new time together, if it is less, in proportion to their times. Only `stay` kernels of
+ * the first leaf remain. */
 void aorta_remedy_claim_together(struct remedy_model *model, const size_t *leaves, size_t count, double ns,
                                  uint32_t stay);
-/* Adds a cost of the remedy to the leaf's time. A remedy that costs more than it saves is undone. */
+/* Adds a cost of the remedy to the leaf's time. */
 void aorta_remedy_cost(struct remedy_model *model, const struct leaf *leaf, double more_ns);
 double aorta_remedy_least(const struct remedy_model *model, double flops, enum leaf_math math, double bytes);
 

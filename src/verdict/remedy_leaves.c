@@ -1,4 +1,4 @@
-/* A recorded rank as operations with the kernels that each launched itself. */
+/* A recorded rank as operations, each with the kernels that it launched itself. */
 #include "verdict/remedy_internal.h"
 
 #include <math.h>
@@ -77,7 +77,7 @@ static void add_output(struct leaf *leaf, double elements, int bytes, enum aorta
         leaf->outputs[leaf->output_count++] = (struct leaf_tensor){elements, bytes, arithmetic};
 }
 
-/* "[64, 128]" in quotes; -1: it is no list. */
+/* Elements of a size such as "[64, 128]" in quotes; -1: no list. */
 static double elements_in(struct aorta_json_value value) {
     if (!aorta_json_is_string(value) || value.length < 4 || value.text[1] != '[') return -1;
     struct aorta_json_cursor sizes = aorta_json_elements((struct aorta_json_value){value.text + 1, value.length - 2});
@@ -103,7 +103,7 @@ static void add_allocated(struct leaf *leaf, const char *name, const struct aort
         if (codes[i].code == code) add_output(leaf, elements, codes[i].bytes, codes[i].arithmetic);
 }
 
-/* What the operation allocated itself is what it writes. Operations within it follow it in a row. */
+/* The outputs are the tensors that the operation itself allocates. Its inner operations are the next rows. */
 static void find_allocations(struct remedy_model *model, struct leaf *leaf) {
     const struct aorta_trace *trace = model->trace;
     enum { FAR = 64 };
@@ -143,12 +143,12 @@ static void guess_outputs(struct leaf *leaf) {
     add_output(leaf, elements_of(largest, false), bytes, arithmetic);
 }
 
-/* ---- the frames around it ---- */
+/* ---- the frames around an operation ---- */
 
-/* An operation or range that is open where the walk is, with what those around it say. */
+/* An open operation or range of the walk, with data of the frames around it. */
 struct frame {
-    uint32_t row, own, all;    /* bits: of its name; of all frames to here */
-    int64_t forward, backward; /* of the innermost that has such a number; -1 */
+    uint32_t row, own, all;    /* own: bits of its name; all: bits of this and all outer frames */
+    int64_t forward, backward; /* of the innermost frame with such a number; -1 */
 };
 
 struct frames {
@@ -168,8 +168,8 @@ static void open_frame(struct remedy_model *model, struct frames *frames, uint32
     aorta_arena_append(model->memory, &frames->items, &frames->capacity, &frames->count, &frame, sizeof frame);
 }
 
-/* Copies what the innermost frame says. The loss may also be one of the frames close around it. `generates`: graphs are
- * compiled to kernels, and not only recorded and run again. */
+/* Sets the leaf's data from the innermost frame. The loss may also be one of the next outer frames. `generates`:
+ * torch.compile generates kernels, and does not only replay recorded graphs. */
 static void set_frames(const struct frames *frames, bool generates, struct leaf *leaf) {
     enum { NEAR = 4 };
     const struct frame *inner = &frames->items[frames->count - 1];
@@ -184,7 +184,7 @@ static void set_frames(const struct frames *frames, bool generates, struct leaf 
     leaf->recomputed = inner->all & AORTA_OP_EVALUATES && leaf->forward >= 0;
 }
 
-/* An operation's parent is open when it begins: operations within one follow it in a row. */
+/* The parent of an operation is always open, as inner operations are the next rows. */
 static void read_frames(struct remedy_model *model, const uint32_t *of_operation) {
     struct frames frames = {0};
     const bool generates = aorta_trace_framework(model->trace) == AORTA_FRAMEWORK_COMPILED;
@@ -205,7 +205,7 @@ static enum leaf_kind kind_of(const struct leaf *leaf) {
     if (leaf->op & AORTA_OP_ATTENTION || leaf->kernels_any & AORTA_KERNEL_FUSED_ATTENTION) return LEAF_ATTENTION;
     if (leaf->op & AORTA_OP_PRODUCT) return LEAF_PRODUCT;
     if (leaf->op & AORTA_OP_CONVOLUTION) return LEAF_CONVOLUTION;
-    if (leaf->compiled && (all_stream || leaf->op & AORTA_OP_COPY)) return LEAF_GENERATED; /* it chose this operation */
+    if (leaf->compiled && (all_stream || leaf->op & AORTA_OP_COPY)) return LEAF_GENERATED; /* the compiler's choice */
     if (leaf->op & AORTA_OP_COPY) return LEAF_COPY;
     if (leaf->operation == AORTA_TRACE_NONE && leaf->kernels_any & AORTA_KERNEL_PRODUCT) return LEAF_PRODUCT;
     return all_stream || (!leaf->kernels && leaf->fills) ? LEAF_STREAM : LEAF_OTHER;
@@ -217,8 +217,8 @@ static const enum leaf_math math_of_type[AORTA_ARITHMETIC_COUNT + 1] = {[AORTA_I
                                                                         [AORTA_IN_BF16] = MATH_HALF,
                                                                         [AORTA_IN_FP8] = MATH_FP8};
 
-/* `type`: of the inputs; without one names say it. fp32 runs on NVIDIA's matrix units as TF32; kernels that do not are
- * known by their names. AMD's have fp32 units, and say XF32 where they use fewer bits. */
+/* `type`: of the inputs; if unknown, names show it. On NVIDIA, fp32 runs as TF32 on matrix units, unless the kernel's
+ * name shows plain fp32. AMD's matrix units support fp32; names show XF32, which has fewer bits. */
 static enum leaf_math math_of(const struct remedy_model *model, const struct leaf *leaf, enum aorta_arithmetic type) {
     const enum leaf_math typed = math_of_type[type];
     if (leaf->kind == LEAF_ATTENTION) return typed;
@@ -300,10 +300,10 @@ static void count_amounts(struct remedy_model *model, struct leaf *leaf) {
     }
     if (leaf->op & AORTA_OP_FILLS && leaf->output_count) bytes = leaf->outputs[0].elements * leaf->outputs[0].bytes;
     if (bytes > 0) leaf->bytes = bytes;
-    if (!isnan(cached)) leaf->bytes = cached; /* of a cache not all is read, and more than there are queries */
+    if (!isnan(cached)) leaf->bytes = cached; /* attention reads only a part of its cache, but more than the queries */
 }
 
-/* Its kind and amounts are known; its outputs are as its inputs. */
+/* Kind and amounts are recorded. Outputs are as large as the inputs. */
 static void describe_own(struct remedy_model *model, struct leaf *leaf) {
     leaf->inputs = &nothing;
     leaf->name = leaf->kernel;
@@ -331,7 +331,7 @@ static void describe(struct remedy_model *model, struct leaf *leaf) {
     count_amounts(model, leaf);
 }
 
-/* Outputs take no more memory than there are. */
+/* Stores only as many outputs as a leaf has. */
 static void describe_all(struct remedy_model *model) {
     AORTA_EACH (struct leaf, leaf, model->leaves, model->leaf_count) {
         struct leaf_tensor outputs[LEAF_OUTPUTS] = {0};
@@ -345,8 +345,8 @@ static void describe_all(struct remedy_model *model) {
 
 /* ---- collecting ---- */
 
-/* The place of a row of the rank's work[]. `window`: 1 + the window in which the row begins; 0: none. `number`: the
- * operation's number, which only our own recorder knows. */
+/* The place of a row of the rank's work[]. `window`: 1 + the first window with the row; 0: none. `number`: the
+ * operation's number, which only our own recorder stores. */
 struct place {
     uint32_t window;
     int number;
@@ -390,7 +390,7 @@ static void add_work(struct remedy_model *model, struct leaf *leaf, uint32_t row
     leaf->longest_ns = ns;
 }
 
-/* Kernels that were launched in a range of the program, outside of any operation, count as one operation each. */
+/* A kernel that was launched in a range of the program, but in no operation, counts as an operation of its own. */
 static uint32_t operation_of(const struct remedy_model *model, const struct aorta_trace_work *work) {
     if (!model->operations || work->operation == AORTA_TRACE_NONE) return AORTA_TRACE_NONE;
     return model->trace->operations[work->operation].range ? AORTA_TRACE_NONE : work->operation;
@@ -410,8 +410,8 @@ static bool is_counted_work(const struct aorta_trace_work *work) {
     return !aorta_trace_is_collective(work) && !aorta_kernel_only_measures((enum aorta_kernel_class)work->class);
 }
 
-/* Numbers the leaves: operations are sorted by thread and start; kernels without one follow, in the order of the
- * device. Returns how many leaves there are at most. */
+/* Numbers the leaves: first operations, sorted by thread and start, then kernels without operation, in the order of the
+ * device. Returns the largest possible number of leaves. */
 static size_t number_operations(struct remedy_model *model, uint32_t *of_operation) {
     const struct aorta_trace_rank *rank = model->rank;
     size_t alone = 0;
@@ -428,7 +428,7 @@ static size_t number_operations(struct remedy_model *model, uint32_t *of_operati
     return model->leaf_count + alone;
 }
 
-/* What ran last on a stream: kernels of one operation of ours follow each other there. */
+/* The last work on a stream, where kernels of one operation of our own recorder follow each other. */
 enum { STREAMS = 64 };
 struct last {
     struct place place;
@@ -441,7 +441,7 @@ static bool continues(const struct last *last, struct place place, uint32_t stre
            last->stream == stream;
 }
 
-/* Work that a window cut has several rows in the rank: it belongs to the step of the first. */
+/* Work that crosses windows has several rows in the rank. It belongs to the step of its first row. */
 static void collect(struct remedy_model *model, const struct place *places, const uint32_t *of_operation, bool *added) {
     const struct aorta_trace_rank *rank = model->rank;
     struct last last[STREAMS] = {0};

@@ -1,5 +1,5 @@
-/* What only moves: copies that undo each other, casts of logits and of weights, a cache that is copied for each token,
- * conversions of layout, and chains of pointwise kernels and reductions that one pass could do. */
+/* Operations that only move data: copies that undo each other, casts of logits and of weights, a cache that is copied
+ * for each token, conversions of layout, and chains of pointwise kernels and reductions that one pass could replace. */
 #include "base/sort.h"
 #include "verdict/remedy_internal.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double SMALL = 1e5; /* elements: what is smaller costs its launch, not its bytes */
+static const double SMALL = 1e5; /* elements: the launch of a smaller operation costs more than its bytes */
 
 /* ---- layouts ---- */
 
@@ -68,7 +68,7 @@ bool aorta_remedy_turns(const struct leaf *leaf) {
     return false;
 }
 
-/* The copy changes neither type nor layout: what it writes is wanted as it is. */
+/* The copy changes neither type nor layout: the program wants a copy. */
 static bool is_plain_copy(const struct leaf *leaf) {
     if (!is_copy(leaf) || aorta_remedy_turns(leaf)) return false;
     const struct aorta_input *from = source_of(leaf), *to = target_of(leaf);
@@ -86,7 +86,8 @@ static bool continues(const struct leaf *before, const struct leaf *leaf) {
            aorta_remedy_elements(made) == aorta_remedy_elements(target_of(leaf)) && same_layout(read, made);
 }
 
-/* The run [first, end) ends as it began: where the layout differs, one copy of it stays. */
+/* Claims the copies [first, end) if the result has the type of the source. If only the layout differs, one copy stays.
+ */
 static bool claim_round_trip(struct remedy_model *model, size_t first, size_t end) {
     const struct aorta_input *a = source_of(&model->leaves[first]), *b = target_of(&model->leaves[end - 1]);
     int narrowest = a->bytes;
@@ -126,7 +127,7 @@ static bool widens(const struct leaf *leaf) {
     return is_copy(leaf) && source_of(leaf)->bytes == 2 && target_of(leaf)->arithmetic == AORTA_IN_FP32;
 }
 
-/* A copy of the same number of elements to fp32 shortly before. */
+/* The last of the previous leaves that copies at least about as many elements to fp32; SIZE_MAX: none. */
 static size_t cast_before(const struct remedy_model *model, size_t soft, double elements) {
     enum { REACH = 24 };
     for (size_t i = soft; i-- > 0 && soft - i < REACH;) {
@@ -160,7 +161,7 @@ void aorta_remedy_logits(struct remedy_model *model) {
         aorta_remedy_claim(model, leaf, aorta_leaf_now_ns(model, leaf) / 2, 0);
         if (backward == SIZE_MAX) continue;
         aorta_remedy_claim(model, &model->leaves[backward], model->now_ns[backward] / 2, 0);
-        /* The next copy of as many elements narrows the gradient. */
+        /* The next copy to 16 bits narrows the gradient. */
         for (size_t j = backward + 1; j < model->leaf_count && j < backward + 8; j++) {
             const struct leaf *next = &model->leaves[j];
             if (next->kind != LEAF_COPY || next->inputs->count < 2 || target_of(next)->bytes != 2) continue;
@@ -171,15 +172,16 @@ void aorta_remedy_logits(struct remedy_model *model) {
     }
 }
 
-/* ---- inference: weights that are cast, and a cache that is copied, again and again ---- */
+/* ---- inference: weights that each step casts again ---- */
 
-/* PyTorch has kernels of these names for a copy from fp32 to 16 bits. */
+/* PyTorch's name of kernels that copy fp32 to 16 bits. */
 static bool narrows(const struct leaf *leaf) {
     return strstr(leaf->kernel, "float16_copy_kernel") != NULL;
 }
 
-/* Weights of fewer bits are widened, and perhaps scaled, directly in front of their product. Returns the first of these
- * leaves; `product`: there are none. Activations would be smaller than weights where the product takes less time. */
+/* Narrow weights are widened, and perhaps scaled, directly before their product. Returns the first of these leaves;
+ * `product` if there are none. Widening that takes longer than the product must be of weights: activations are smaller.
+ */
 static size_t widened_before(const struct remedy_model *model, size_t product) {
     enum { MOST = 3 };
     double ns = 0;
@@ -194,7 +196,7 @@ static size_t widened_before(const struct remedy_model *model, size_t product) {
     return product;
 }
 
-/* Weights are widened again in each pass, which could be done once where memory allows. */
+/* Each pass widens the weights again. Once would be enough, if memory allows. */
 static void claim_widened(struct remedy_model *model) {
     static const double EACH = 0.8;
     size_t products = 0, widened = 0;
@@ -210,8 +212,8 @@ static void claim_widened(struct remedy_model *model) {
             aorta_remedy_claim(model, &model->leaves[j], 0, aorta_leaf_work(&model->leaves[j]));
 }
 
-/* Under autocast each product in 16 bits casts its weights, as autocast keeps them for gradients only. Otherwise
- * only norms cast, which are fewer. */
+/* Without gradients, autocast casts the weights for each product in 16 bits again. Other programs have fewer casts, at
+ * norms only. */
 void aorta_remedy_weights(struct remedy_model *model) {
     static const double EACH = 0.8;
     size_t products = 0, casts = 0;
@@ -234,14 +236,14 @@ static bool concatenates(const struct leaf *leaf) {
     return strstr(leaf->kernel, "CatArrayBatchedCopy") != NULL;
 }
 
-/* A copy of rows that takes a good part of what attention takes. */
+/* A copy of rows that takes at least 30% of the time of attention. */
 static bool gathers_cache(const struct leaf *leaf, double attention_ns) {
     static const double OF_ATTENTION = 0.3;
     return leaf->ns >= OF_ATTENTION * attention_ns && aorta_remedy_looks_up(leaf);
 }
 
-/* Beam search puts the keys and values of each layer into the order of the beams that stay: two copies for each
- * attention. Whoever notes the order instead copies nothing. */
+/* Beam search copies the keys and values of each layer into the order of the remaining beams: two copies per attention.
+ * Programs that store the order instead need no copies. */
 static void claim_reordered(struct remedy_model *model) {
     static const double NEAR = 0.05;
     double attentions = 0, attention_ns = 0, gathers = 0;
@@ -261,13 +263,13 @@ static void claim_reordered(struct remedy_model *model) {
     model->reorders = gathers > 0;
 }
 
-/* Attention to one token reads the keys and values once, which their copies do, too. All other copies in front of
- * attention take less: it reads more than one of them. */
+/* Attention of one token reads keys and values once, as their copies do. Other copies before attention take less time
+ * than attention, which reads more than one of them. */
 void aorta_remedy_cache(struct remedy_model *model) {
     enum { REACH = 12 };
     static const double OF_ATTENTION = 0.8, ALIKE = 0.1, NEW_TOKEN_NS = 3000;
     if (model->own) return;
-    if (!model->rank->trains) claim_reordered(model); /* of which all time is known */
+    if (!model->rank->trains) claim_reordered(model); /* not rough, as these copies disappear completely */
     (void)aorta_remedy_unsized(model);
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *attention = &model->leaves[i];
@@ -291,7 +293,7 @@ static bool is_nchw(const struct leaf *leaf) {
     return x && x->rank == 4 && x->strided && x->size[1] > 1 && x->stride[1] != 1;
 }
 
-/* Norms over rows of channels reach some 0.4 of the streaming rate. */
+/* Norms in NHWC reach about 0.4 of the streaming rate. */
 double aorta_remedy_norm_ns(const struct remedy_model *model, const struct leaf *leaf, double scale) {
     static const double ROWS = 0.4, PASSES = 3;
     return PASSES * scale * aorta_remedy_bytes(aorta_remedy_tensor(leaf, 0)) / (ROWS * model->stream);
@@ -302,7 +304,7 @@ static bool halves(const struct remedy_model *model, const struct leaf *leaf) {
     return model->halved && x && x->arithmetic == AORTA_IN_FP32;
 }
 
-/* PyTorch's group norm works on NCHW: in NHWC it copies its input there and back. */
+/* PyTorch's group norm needs NCHW. In NHWC it copies its input to NCHW and the result back. */
 static double group_norm_copies_ns(const struct remedy_model *model, const struct leaf *leaf) {
     const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
     return x && strstr(leaf->name, "group_norm") ? 4 * aorta_remedy_bytes(x) / (0.5 * model->stream) : 0;
@@ -327,10 +329,10 @@ static bool worth_nhwc(const struct remedy_model *model) {
     return convolutions && nchw * 2 >= convolutions && saved_ns > copies_ns;
 }
 
-/* The time of bilinear interpolation in NHWC, per element of its larger side (H100, 16 to 256 channels, factors of 2 to
- * 8). The backward pass takes longer if the channels are no multiple of 8, as it adds two values of 16 bits at once. In
- * NCHW, neighbours add to one address, and few pixels mean few threads. No gradient took less than a quarter of its
- * time in NCHW. NaN: not known. */
+/* The time of bilinear interpolation in NHWC, by the elements of its larger side (H100, 16 to 256 channels, factors of
+ * 2 to 8). The backward pass takes longer if the channels are no multiple of 8, as it adds two 16-bit values at once.
+ * In NCHW, neighbours add to the same address, and few pixels use few threads. No gradient took less than a quarter of
+ * its time in NCHW. NaN: unknown. */
 static double interpolation_ns(const struct leaf *leaf) {
     static const double FORWARD_NS = 8.9e-3, BACKWARD_NS = 14e-3, ODD_NS = 20e-3, ODD_HALF_NS = 45e-3;
     static const double LEAST = 0.25;
@@ -344,9 +346,9 @@ static double interpolation_ns(const struct leaf *leaf) {
     return fmax(elements * each_ns, LEAST * leaf->ns);
 }
 
-/* PyTorch's group norm would copy its input there and back, which takes about as long as its own kernels twice. Its
- * batch norm of NCHW gives a block to each channel. In NHWC it took 0.21 to 0.50 of that time in eight networks of
- * torchvision (bf16, H200). */
+/* In NHWC, PyTorch's group norm copies its input to NCHW and the result back, which takes about twice the time of its
+ * kernels. PyTorch's batch norm of NCHW uses one block per channel. NHWC took 0.21 to 0.50 of its time in eight
+ * networks of torchvision (bf16, H200). */
 static void unsized_layout(struct remedy_model *model) {
     static const double NHWC_NORM = 0.4;
     double converting_ns = 0, copies_ns = 0;
@@ -365,8 +367,8 @@ static void unsized_layout(struct remedy_model *model) {
     }
 }
 
-/* A U-Net of volumes with instance norms took 58 ms in channels_last_3d, and 47 ms without it (H200, TF32). Instance
- * norms copy what they read to NCHW. Convolutions of sequences have no NHWC. */
+/* A 3-D U-Net with instance norms took 58 ms in channels_last_3d, and 47 ms without (H200, TF32). Instance norms copy
+ * their input to NCHW. 1-D convolutions have no NHWC. */
 static bool stays_nchw(const struct aorta_trace *trace) {
     static const char *const names[] = {"conv3d", "pool3d", "instance_norm"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -399,7 +401,8 @@ void aorta_remedy_layout(struct remedy_model *model) {
 
 enum { LONGEST_CHAIN = 256, KINDS = 48 };
 
-/* Tensors of one size and type: how many are ready, and how many must be read. */
+/* Tensors of one size and type. `ready`: written by the chain; `needed`: read by the present leaf; `outside`: read from
+ * outside of the chain. */
 struct supply {
     double elements;
     int bytes, ready, needed, outside;
@@ -420,7 +423,7 @@ static struct supply *kind_in(struct chain *chain, double elements, int bytes) {
     return &chain->kinds[chain->kind_count++];
 }
 
-/* Inputs of a leaf that are of the chain's size: of a copy the source alone. */
+/* Counts the inputs of a leaf that have about the size of the chain. A copy has one input, its source. */
 static void need_inputs(struct chain *chain, const struct leaf *leaf, double size) {
     const bool copies = leaf->op & AORTA_OP_COPY && !strcmp(leaf->name, "aten::copy_");
     for (int i = 0; i < chain->kind_count; i++) chain->kinds[i].needed = 0;
@@ -444,13 +447,13 @@ static void pass(struct chain *chain, const struct leaf *leaf, double size) {
             kind_in(chain, leaf->outputs[i].elements, leaf->outputs[i].bytes)->ready++;
 }
 
-/* A norm that first finds the mean of its input reads the input twice. */
+/* A norm that has to find the mean of its input reads the input twice. */
 static bool reads_twice(const struct leaf *leaf) {
     const bool norm = leaf->op & AORTA_OP_TWO_PASSES || leaf->kernels_any & AORTA_KERNEL_BATCH_NORM;
     return norm && !(leaf->kernels_all & AORTA_KERNEL_KNOWN_MEAN);
 }
 
-/* One operation on equal tensors again and again, as a benchmark runs it, is no chain. */
+/* Repetitions of one operation on equal tensors, as in a benchmark, are no chain. */
 static bool repeats(const struct remedy_model *model, const size_t *leaves, size_t count) {
     enum { OFTEN = 3 };
     size_t alike = 1;
@@ -458,7 +461,8 @@ static bool repeats(const struct remedy_model *model, const size_t *leaves, size
     return alike == count && count >= OFTEN;
 }
 
-/* Leaves [from, end) of the chain are of one size: one pass over what comes from outside and what goes there. */
+/* Leaves [from, end) of the chain have one size. One pass reads their inputs from outside of the chain and writes the
+ * outputs of the last leaf. */
 static void claim_chain(struct remedy_model *model, struct chain *chain, size_t from, size_t end, double size) {
     double bytes = 0, again = 0;
     uint32_t kernels = 0;
@@ -504,8 +508,8 @@ static void fuse_chain(struct remedy_model *model, struct chain *chain) {
     chain->count = 0;
 }
 
-/* torch.exp(x, out=y): the program wants each result stored, and such operations need not follow from each other. By
- * the number of arguments without that tensor. */
+/* torch.exp(x, out=y): the program stores each result, and such operations need not depend on each other. An additional
+ * argument shows the output. */
 static bool has_given_output(const struct leaf *leaf) {
     static const struct {
         const char *name;
@@ -531,10 +535,10 @@ static bool ends_chain(const struct leaf *leaf) {
 
 /* ---- chains without shapes ---- */
 
-enum { LONGEST_UNSIZED = 64 }; /* longer ones are loops over parameters rather than parts of a model */
+enum { LONGEST_UNSIZED = 64 }; /* longer chains are loops over parameters, not parts of a model */
 
-/* One pass takes at least as long as the longest kernel of its size moves bytes, at the rate of generated kernels, and
- * longer where a norm reads its input twice. What takes much less time is of another size. */
+/* One pass moves at least the bytes of the longest kernel, at the rate of generated kernels. It takes longer if a norm
+ * reads its input twice. Kernels with much less time have another size. */
 static void claim_unsized(struct remedy_model *model, struct chain *chain) {
     static const double ONE_SIZE = 0.2, READ_TWICE = 0.75;
     double longest_ns = 0;

@@ -1,18 +1,18 @@
-/* What names say of kernels and operations, found out once for each text; and of the ranges of our own recorder
- * ("linear_forward"), which have shapes and a type, with what our trainer makes of another precision or other heads. */
+/* Bits of kernels and operations by their names. Also ranges of our own recorder ("linear_forward"), which have shapes
+ * and a type, and the times of our trainer's kernels in another precision or with other heads. */
 #include "base/dtype.h"
 #include "verdict/remedy_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Names with any of these parts. '^' begins what a name begins with. */
+/* Bits of names that contain one of the parts, or begin with it if the part begins with '^'. */
 struct mark {
     uint32_t bits;
     const char *parts[32];
 };
 
-static bool stands_in(const char *name, const char *part) {
+static bool has_part(const char *name, const char *part) {
     return part[0] == '^' ? !strncmp(name, part + 1, strlen(part + 1)) : strstr(name, part) != NULL;
 }
 
@@ -20,7 +20,7 @@ static uint32_t marks_of(const char *name, const struct mark *marks) {
     uint32_t bits = 0;
     for (; marks->bits; marks++)
         for (size_t i = 0; marks->parts[i] && (bits & marks->bits) != marks->bits; i++)
-            if (stands_in(name, marks->parts[i])) bits |= marks->bits;
+            if (has_part(name, marks->parts[i])) bits |= marks->bits;
     return bits;
 }
 
@@ -50,11 +50,11 @@ static const struct mark kernel_marks[] = {
     {AORTA_KERNEL_HOST_COPY, {"HtoD", "DtoH", "PtoP", "HostToDevice", "DeviceToHost"}},
     {AORTA_KERNEL_CHANNELS_LAST, {"channels_last", "nhwc", "NHWC"}},
     {AORTA_KERNEL_GENERATED, {"triton_"}},
-    /* _fp16_ is of MIOpen's implicit GEMM and Winograd; DF16, _Float16 and __bf16 are C++ that nothing has decoded. */
+    /* _fp16_: MIOpen's implicit GEMM and Winograd. DF16, _Float16 and __bf16: mangled C++. */
     {AORTA_KERNEL_HALF,
      {"bf16", "f16f16", "hgemm", "h16816", "s16816", "bfloat16", "_fp16_", "DF16", "_Float16", "__bf16", "_tst_",
       "_hsh_"}},
-    /* Types of templates and lambdas: functions have scalars of this type, too. */
+    /* Only types of templates and lambdas, as functions of other types can have scalars in fp64, too. */
     {AORTA_KERNEL_FP64,
      {"<double", "double>", "lambda(double", "unsigned int, double", "f64f64_f64", "d884gemm", "z884gemm", "dgemm",
       "zgemm"}},
@@ -78,7 +78,7 @@ uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint32_t text) {
     if (aorta_kernel_is_gemm(name)) *bits |= AORTA_KERNEL_PRODUCT | (strstr(name, "fp8") ? AORTA_KERNEL_FP8 : 0);
     if (strstr(name, "float") || strstr(name, "Half") || strstr(name, "BFloat16"))
         *bits &= ~(uint32_t)AORTA_KERNEL_FP64;
-    /* softmax_warp_forward<input, output, sums, size, whether its logarithm, whether masked> */
+    /* softmax_warp_forward<input, output, sums, size, is_log, is_masked> */
     if (strstr(name, "LogSoftMax") || (strstr(name, "softmax_warp") && strstr(name, "true, ")))
         *bits &= ~(uint32_t)AORTA_KERNEL_SOFTMAX;
     return *bits;
@@ -130,8 +130,8 @@ uint32_t aorta_remedy_op_bits(struct remedy_model *model, uint32_t text) {
 
 /* ---- runs of our own recorder ---- */
 
-/* By the beginning of their names. What stays in fp32 whatever the precision: the sparse pipeline's layers, the
- * optimizer's work. */
+/* Functions by the beginning of their names. Layers of the sparse pipeline (dense_) and the optimizer always compute in
+ * fp32. */
 static const struct {
     const char *begin;
     enum leaf_kind kind;
@@ -148,7 +148,7 @@ static const struct {
     {"square_sum", LEAF_OPTIMIZER, AORTA_OP_OPTIMIZER},
 };
 
-/* Rows of a gradient of weights are those of its two inputs, which it reads as columns. */
+/* A gradient of weights reads the rows of its first input as columns. */
 static void turn_first(struct aorta_inputs *inputs) {
     struct aorta_input *first = &inputs->items[0];
     first->strided = true;
@@ -170,7 +170,7 @@ static const struct aorta_inputs *inputs_of(struct remedy_model *model, const ch
     return *inputs;
 }
 
-/* The kernel that bears the operation's arithmetic and bytes; NONE: none does. */
+/* The shape of the kernel that has the operation's arithmetic and bytes; NONE: none has. */
 static uint32_t leading_shape(const struct remedy_model *model, const struct leaf *leaf) {
     for (uint32_t left = aorta_leaf_work(leaf), row = leaf->first_work; left--; row = model->next_work[row]) {
         const struct aorta_trace_work *work = &model->trace->work[row];
@@ -184,7 +184,7 @@ enum aorta_arithmetic aorta_remedy_describe_own(struct remedy_model *model, stru
     leaf->kind = leaf->kernels_any & AORTA_KERNEL_HOST_COPY ? LEAF_TRANSFER : LEAF_OTHER;
     leaf->flops = leaf->bytes = NAN;
     const struct aorta_trace_shape *shape = number == AORTA_TRACE_NONE ? NULL : &model->trace->shapes[number];
-    if (!shape || shape->extent != AORTA_SHAPE_OPERATION) { /* of a pass, whose products are not known one by one */
+    if (!shape || shape->extent != AORTA_SHAPE_OPERATION) { /* a pass does not show single products */
         if (leaf->kernels_any & AORTA_KERNEL_PRODUCT) leaf->kind = LEAF_PRODUCT;
         return AORTA_ARITHMETIC_UNKNOWN;
     }
@@ -205,8 +205,8 @@ enum aorta_arithmetic aorta_remedy_describe_own(struct remedy_model *model, stru
 /* ---- attention ---- */
 
 enum { BATCH, HEADS, POSITIONS, WIDTH };
-/* Kernels that hold a whole head in shared memory: their limits (ops/attention.c), and what they reach of the 16-bit
- * peak, forward and backward, or of the streaming rate (64 × 16 heads of 64, 176 positions, on an H100). */
+/* Kernels with a whole head in shared memory: their limits (ops/attention.c), and their rates as shares of the 16-bit
+ * peak and of the streaming rate (64 × 16 heads of 64, 176 positions, forward and backward, on an H100). */
 enum { WHOLE_POSITIONS = 192, WHOLE_WIDTH = 64, WHOLE_MULTIPLE = 8 };
 static const double WHOLE_RATE = 0.11, WHOLE_STREAM = 0.45;
 
@@ -220,15 +220,15 @@ static bool fits_whole(const struct remedy_model *model, const struct aorta_inpu
            width <= WHOLE_WIDTH && width % WHOLE_MULTIPLE == 0;
 }
 
-/* In 16 bits, of leaves of an operation whose shape fits. */
+/* Time of such kernels in 16 bits. The shape must fit (fits_whole). */
 static double whole_ns(const struct remedy_model *model, const struct leaf *leaf, const struct aorta_input *shape) {
     const double moved = strstr(leaf->name, "backward") ? 8 : 4;
     const double bytes = moved * 2 * aorta_remedy_elements(shape);
     return fmax(leaf->flops / (WHOLE_RATE * model->peak[MATH_HALF]), bytes / (WHOLE_STREAM * model->stream));
 }
 
-/* Wide heads, or of another multiple, are computed in tiles without matrix units: more and narrower ones are as many
- * elements. */
+/* Wide heads, and heads of other multiples, are computed in tiles without matrix units. More and narrower heads have
+ * the same number of elements. */
 void aorta_remedy_own_attention(struct remedy_model *model) {
     AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         const struct aorta_input *shape = attention_of(leaf);
@@ -241,7 +241,7 @@ void aorta_remedy_own_attention(struct remedy_model *model) {
 
 /* ---- 16 bits ---- */
 
-/* Gathers of parameters move half as much then; the time to begin stays. Reductions stay in fp32. */
+/* Gathers of parameters move half the bytes, with the same start time. Reductions stay in fp32. */
 void aorta_remedy_own_gathers(const struct remedy_model *model, struct aorta_work_scale *scales) {
     static const double START_NS = 10e3;
     const struct aorta_trace *trace = model->trace;

@@ -1,5 +1,5 @@
-/* Products and convolutions: cheaper arithmetic, rows that begin at 16 bytes, blocks that fill the card, fewer and
- * larger ones. */
+/* Products and convolutions: cheaper arithmetic, rows that begin at multiples of 16 bytes, blocks that fill the card,
+ * and fewer, larger products. */
 #include "verdict/remedy_internal.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 
 static const double MATTERS_FLOPS = 1e8;
-static const double SHORTEST_NS = 2e3;  /* a kernel takes no less */
-static const double LARGE_FLOPS = 1e10; /* far right of the ridge: reaches what such products reach */
+static const double SHORTEST_NS = 2e3;  /* of a kernel */
+static const double LARGE_FLOPS = 1e10; /* arithmetic limits larger products */
 
 /* The share of its peak that a leaf reaches in the recording, at least 5% and at most 85%. */
 static double efficiency(const struct remedy_model *model, const struct leaf *leaf) {
@@ -16,7 +16,7 @@ static double efficiency(const struct remedy_model *model, const struct leaf *le
     return fmin(fmax(share, 0.05), 0.85);
 }
 
-/* Matrix units read rows of channels. Inputs and outputs in another layout are converted. */
+/* Matrix units need NHWC. Inputs and outputs in another layout are converted. */
 double aorta_remedy_converting_ns(const struct remedy_model *model, const struct leaf *leaf, double scale) {
     static const double CONVERTING = 0.6; /* of the streaming rate */
     const struct aorta_input *x = aorta_remedy_matrix(leaf, 0);
@@ -26,7 +26,7 @@ double aorta_remedy_converting_ns(const struct remedy_model *model, const struct
     return 2 * leaf->bytes * scale / (CONVERTING * model->stream);
 }
 
-/* Convolutions in groups: their products are as wide as a group, and matrix units work on blocks of 128. */
+/* Share of a matrix unit's block of 128 that is used. Products of grouped convolutions are only as wide as a group. */
 static double block_share(const struct leaf *leaf) {
     static const double BLOCK = 128;
     const bool backward = strstr(leaf->name, "backward") != NULL;
@@ -46,20 +46,20 @@ static double product_ns(const struct remedy_model *model, const struct leaf *le
     const double rate = large ? fmax(model->best[math], share * model->peak[math]) : share * model->peak[math];
     const bool halves = math == MATH_HALF && (leaf->math == MATH_FP32 || leaf->math == MATH_TF32);
     double own_ns = fmax(leaf->flops / rate, leaf->bytes * (halves ? 0.5 : 1) / model->stream);
-    /* Rows that are not aligned to 16 bytes are loaded in parts, and their number stays the same. All gain is lost
-     * where the rows are aligned in fp32 and not in 16 bits. */
+    /* Rows that are not aligned to 16 bytes are loaded in parts. 16 bits do not reduce the number of parts. Rows that
+     * are aligned in fp32 only lose all gain. */
     static const double LOADS_LEFT = 0.7;
     if (halves && leaf->kind == LEAF_PRODUCT && !aorta_remedy_aligned_with(leaf, 2))
         own_ns = fmax(own_ns, (aorta_remedy_aligned_with(leaf, 4) ? 1 : LOADS_LEFT) * leaf->ns);
     return own_ns + (leaf->math == MATH_FP32 ? aorta_remedy_converting_ns(model, leaf, halves ? 0.5 : 1) : 0);
 }
 
-/* PyTorch's own kernels of depthwise convolutions: no matrix units, and as long in 16 bits as in fp32. */
+/* PyTorch's own kernels of depthwise convolutions use no matrix units, and take as long in 16 bits as in fp32. */
 static bool is_depthwise(const struct leaf *leaf) {
     return strstr(leaf->name, "depthwise") || strstr(leaf->kernel, "depthwise");
 }
 
-/* Without recorded sizes: the ratios that large products and convolutions (ResNet, U-Net) reached on an H100. */
+/* Without recorded sizes: ratios of large products and convolutions (ResNet, U-Net) on an H100. */
 double aorta_remedy_product_by_name_ns(const struct leaf *leaf, enum leaf_math math) {
     static const double PRODUCT_TF32 = 0.15, CONVOLUTION_TF32 = 0.26, HALF = 0.5;
     if (is_depthwise(leaf)) return leaf->ns;
@@ -68,8 +68,8 @@ double aorta_remedy_product_by_name_ns(const struct leaf *leaf, enum leaf_math m
     return leaf->ns * left;
 }
 
-/* cuDNN has no 16-bit kernels on matrix units for the forward pass of volumes with few channels (RGB video). With 1 to
- * 16 channels the pass took 1.6 to 2.8 times as long as in TF32. */
+/* cuDNN has no 16-bit kernels on matrix units for the forward pass of 3-D convolutions with few channels (RGB video).
+ * With 1 to 16 channels it took 1.6 to 2.8 times as long as in TF32. */
 static bool lacks_kernels(const struct leaf *leaf) {
     enum { FEW = 16 };
     const struct aorta_input *x = aorta_remedy_matrix(leaf, 0);
@@ -87,14 +87,14 @@ static bool is_one_wave(const struct remedy_model *model, const struct leaf *lea
     return leaf->kind == LEAF_PRODUCT && leaf->kernels == 1 && leaf->ns < SHORT_NS && has_few_blocks(model, leaf);
 }
 
-/* What names alone say. */
+/* A claim from names alone. */
 static void claim_by_name(struct remedy_model *model, const struct leaf *leaf, double new_ns) {
     model->rough = true;
     aorta_remedy_claim(model, leaf, new_ns, 0);
     model->rough = false;
 }
 
-/* Claims what a product takes in another type; false: it is none, or too small. */
+/* Claims the time of a product in another type. False: no product, or too small. */
 static bool claim_product(struct remedy_model *model, const struct leaf *leaf, enum leaf_math math, double casts_ns) {
     if (!aorta_leaf_multiplies(leaf) || !(leaf->ns > 0)) return false;
     if (isnan(leaf->flops)) {
@@ -127,7 +127,7 @@ static bool is_untyped(const struct remedy_model *model, const struct leaf *leaf
     return !model->operations && !leaf->kernels && leaf->kind != LEAF_TRANSFER;
 }
 
-/* Most of what says its type is in fp64. XLA's loops do not say it. */
+/* Most kernels with a known type compute in fp64. In XLA only products have a known type. */
 static bool is_all_fp64(struct remedy_model *model) {
     static const double NEARLY_ALL = 0.8;
     const bool products = aorta_trace_framework(model->trace) == AORTA_FRAMEWORK_XLA;
@@ -140,7 +140,7 @@ static bool is_all_fp64(struct remedy_model *model) {
     return model->all_fp64 = double_ns > NEARLY_ALL * typed_ns;
 }
 
-/* What fp64 takes in fp32: half the bytes, and this share of its products' time. */
+/* Claims fp64 operations in fp32: half the bytes, and the share `product` of the time of products. */
 static void claim_fp64(struct remedy_model *model, double product) {
     static const double HALF = 0.5;
     const bool all = is_all_fp64(model), untyped = aorta_trace_framework(model->trace) == AORTA_FRAMEWORK_XLA;
@@ -152,15 +152,15 @@ static void claim_fp64(struct remedy_model *model, double product) {
     }
 }
 
-/* An orbit model of JAX took 2.75 ms in fp64, and 0.75 ms in fp32, whose products XLA computes in TF32 (H200). */
+/* XLA computes fp32 products in TF32. An orbit model in JAX took 2.75 ms in fp64, and 0.75 ms in fp32 (H200). */
 static double tf32_share_of_fp64(const struct remedy_model *model) {
     static const double REACHED = 0.7;
     const double *tflops = model->peaks.tflops;
     return fmin(1, tflops[AORTA_IN_FP64] / tflops[AORTA_IN_TF32] / REACHED);
 }
 
-/* Frameworks compute in fp32 unless they are given fp64, as NumPy's arrays are. Products gain what the device has more
- * of fp32. */
+/* Frameworks compute in fp64 only if their inputs are in fp64, as NumPy's arrays are by default. Products gain by the
+ * ratio of the device's rates. */
 void aorta_remedy_fp32(struct remedy_model *model) {
     static const double HALF = 0.5;
     const enum aorta_framework framework = aorta_trace_framework(model->trace);
@@ -172,7 +172,7 @@ void aorta_remedy_fp32(struct remedy_model *model) {
     claim_fp64(model, isnan(wide) ? HALF : product);
 }
 
-/* PyTorch does not pass its setting on to MIOpen: on AMD, of products only. */
+/* On AMD only products change, as PyTorch does not pass its setting to MIOpen. */
 void aorta_remedy_tf32(struct remedy_model *model) {
     if (isnan(model->peak[MATH_TF32])) return;
     if (aorta_framework_is_torch(aorta_trace_framework(model->trace)) && !model->amd && is_all_fp64(model))
@@ -185,23 +185,23 @@ void aorta_remedy_tf32(struct remedy_model *model) {
 
 /* ---- bf16 ---- */
 
-/* Autocast casts weights forward, their gradients back, and activations where they meet a product in fp32: in front of
- * it, with a gradient that is widened, and behind it, where the sum with a residual stream hands back a wide gradient.
- * Widening kernels reach less of the streaming rate. `wide`: the input is in fp32 still. */
+/* The time of autocast's casts: weights, their gradients, and activations that reach a product in fp32. These are cast
+ * before the product (their gradient is widened), and after it, as the sum with a residual stream returns a wide
+ * gradient. Widening kernels reach a smaller share of the streaming rate. `wide`: the input is still in fp32. */
 static double cast_ns(const struct remedy_model *model, const struct leaf *leaf, bool wide) {
-    static const double NARROWS = 6, WIDENS = 6 / 0.6, LINEAR = 12, OTHERS = 1; /* bytes an element */
+    static const double NARROWS = 6, WIDENS = 6 / 0.6, LINEAR = 12, OTHERS = 1; /* bytes per element */
     const bool backward = strstr(leaf->name, "backward") != NULL;
     const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, backward ? 2 : 1);
     double bytes = 0;
     if (leaf->kind == LEAF_CONVOLUTION && b) bytes = NARROWS * aorta_remedy_elements(b);
-    const bool batched = a && b && a->rank > 2 && b->rank > 2; /* of activations alone, which are in 16 bits already */
+    const bool batched = a && b && a->rank > 2 && b->rank > 2; /* only activations, which are already in 16 bits */
     if (leaf->kind == LEAF_PRODUCT && a && b && !batched && !leaf->gradient)
         bytes = LINEAR * aorta_remedy_elements(b) + (wide ? NARROWS + WIDENS : OTHERS) * aorta_remedy_elements(a);
     return bytes / model->stream;
 }
 
-/* Launches that autocast adds: weight and bias are cast where they are used, an input that a layer norm left in fp32,
- * too, and each gradient back. */
+/* Launches that autocast adds: casts of weight and bias, of an input that a layer norm left in fp32, and of the
+ * gradient of each. */
 static uint8_t casts_added(const struct remedy_model *model, const struct leaf *leaf, bool layer_norms) {
     if (leaf->gradient || model->own) return 0;
     const bool product = leaf->kind == LEAF_PRODUCT;
@@ -222,12 +222,12 @@ static bool in_fp32(const struct leaf *leaf) {
     return true;
 }
 
-/* Sizes of what norms over the last dimension read: autocast leaves them, and the sums of the residual stream that they
- * read, in fp32; of norms that are written out (pow, mean, rsqrt, mul) all parts. */
+/* Sizes of the inputs of norms over the last dimension. Autocast leaves these norms in fp32, and also the sums of the
+ * residual stream that they read. Unfused norms (pow, mean, rsqrt, mul) stay completely in fp32. */
 enum { STREAM_SIZES = 16 };
 struct residual {
     double sizes[STREAM_SIZES];
-    int written_rank[STREAM_SIZES]; /* of the tensors of a norm that is written out; 0: it is one operation */
+    int written_rank[STREAM_SIZES]; /* rank of the tensors of an unfused norm; 0: the norm is one operation */
     int count;
 };
 
@@ -237,7 +237,7 @@ static bool is_residual(const struct residual *residual, double elements) {
     return false;
 }
 
-/* What the mean in front of this rsqrt reads; NULL: it is no norm that is written out. */
+/* The input of the mean before this rsqrt; NULL: not part of an unfused norm. */
 static const struct aorta_input *written_norm(const struct remedy_model *model, size_t number) {
     enum { BETWEEN = 3 }; /* the sum with epsilon, casts */
     if (strcmp(model->leaves[number].name, "aten::rsqrt") != 0) return NULL;
@@ -260,7 +260,7 @@ static struct residual find_residual(const struct remedy_model *model) {
     return residual;
 }
 
-/* A pointwise operation or sum of a norm that is written out, forward or backward. */
+/* A pointwise operation or sum of an unfused norm, forward or backward. */
 static bool in_written_norm(const struct residual *residual, const struct leaf *leaf) {
     static const char *const parts[] = {"aten::mul", "aten::pow", "aten::mean", "aten::sum",
                                         "aten::neg", "aten::div", "aten::rsqrt"};
@@ -272,15 +272,15 @@ static bool in_written_norm(const struct residual *residual, const struct leaf *
     return false;
 }
 
-/* Gradients are not autocast: sums of them have the type of what they sum. */
+/* Autocast does not change gradients: sums of gradients have the type of the gradients. */
 static bool stays_fp32(const struct leaf *leaf) {
     if (leaf->in_loss || strstr(leaf->name, "max_pool")) return true;
     if (leaf->op & AORTA_OP_TWO_PASSES) return false;
     return leaf->op & AORTA_OP_STAYS_FP32 && !(leaf->gradient && leaf->op & AORTA_OP_SMALL_OUTPUT);
 }
 
-/* What a norm of the same input takes in 16 bits, where it reads rows of channels; else PyTorch's own kernel for 16
- * bits is no faster than cuDNN's for 32. */
+/* The time of a norm in 16 bits. In NHWC it falls. In NCHW, PyTorch's batch norm in 16 bits is no faster than cuDNN's
+ * in fp32. */
 static double norm_left_ns(const struct remedy_model *model, const struct leaf *leaf) {
     const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
     if (!strstr(leaf->name, "batch_norm")) return aorta_leaf_now_ns(model, leaf) / 2;
@@ -288,22 +288,23 @@ static double norm_left_ns(const struct remedy_model *model, const struct leaf *
     return rows ? aorta_remedy_norm_ns(model, leaf, 0.5) : aorta_leaf_now_ns(model, leaf);
 }
 
-/* Batch norm of NCHW in 16 bits is PyTorch's own, cuDNN's is of fp32 and NHWC. It has a block for each channel, which
- * takes so long for each of its elements, and reaches so much of the streaming rate where there are many (ResNet-50,
- * DenseNet, DeepLab and a 3-D ResNet, 64 to 2048 channels, on an H100). */
+/* The time of PyTorch's own batch norm, forward and backward, which computes NCHW in 16 bits, as cuDNN supports fp32
+ * and NHWC only. It uses one block per channel, which takes BLOCK_NS per element. With many channels it reaches the
+ * share REACHED of the streaming rate (ResNet-50, DenseNet, DeepLab and a 3-D ResNet, 64 to 2048 channels, on an H100).
+ */
 static double native_norm_ns(const struct remedy_model *model, const struct leaf *leaf) {
     static const double BLOCK_NS[2] = {0.98, 1.85}, REACHED[2] = {0.33, 0.45};
     static const double PASSES[2] = {3, 5}, HALF_BYTES = 2;
     const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
     const bool backward = strstr(leaf->name, "backward") != NULL;
-    if (isnan(model->peaks.tflops[AORTA_IN_BF16])) return 0; /* of fp16 it is cuDNN's, too */
+    if (isnan(model->peaks.tflops[AORTA_IN_BF16])) return 0; /* cuDNN supports fp16, too */
     if (!x || x->rank < 4 || (x->strided && x->stride[1] == 1) || !strstr(leaf->kernel, "cudnn")) return 0;
     const double elements = aorta_remedy_elements(x);
     return fmax(BLOCK_NS[backward] * elements / (double)x->size[1],
                 PASSES[backward] * HALF_BYTES * elements / (REACHED[backward] * model->stream));
 }
 
-/* Sums over rows, and copies that change the layout, take about as long for each element, whatever its size. */
+/* Sums over rows, and copies that change the layout, take about the same time per element in any type. */
 static double half_ns(const struct remedy_model *model, const struct leaf *leaf) {
     static const double SUMS = 0.85, TURNED = 0.8;
     if (leaf->op & AORTA_OP_TWO_PASSES) return norm_left_ns(model, leaf);
@@ -311,7 +312,7 @@ static double half_ns(const struct remedy_model *model, const struct leaf *leaf)
     return (aorta_remedy_turns(leaf) ? TURNED : 0.5) * aorta_leaf_now_ns(model, leaf);
 }
 
-/* What runs between products moves half the bytes then. */
+/* Operations between products move half the bytes. */
 static void halve_between(struct remedy_model *model) {
     const struct residual residual = find_residual(model);
     for (size_t i = 0; i < model->leaf_count; i++) {
@@ -329,7 +330,8 @@ static void halve_between(struct remedy_model *model) {
     }
 }
 
-/* What the walk over a forward pass has come from: norms leave their result in fp32, products and activations not. */
+/* The result of the leaf is in fp32. Norms leave it so. Attention, convolutions, batched products and activations do
+ * not. Other operations keep the type of their input. */
 static bool is_wide_after(const struct leaf *leaf, bool wide) {
     if (leaf->op & AORTA_OP_NORM || !strcmp(leaf->name, "aten::rsqrt")) return true;
     if (leaf->kind == LEAF_ATTENTION || leaf->kind == LEAF_CONVOLUTION || strstr(leaf->name, "bmm")) return false;
@@ -339,8 +341,8 @@ static bool is_wide_after(const struct leaf *leaf, bool wide) {
     return wide;
 }
 
-/* Fused attention in fp32 has no matrix units: 34 TFLOP/s in Whisper's encoder on an H200. The rate of fused attention
- * in 16 bits leaves this share of its time. */
+/* Fused attention in fp32 uses no matrix units: 34 TFLOP/s in Whisper's encoder on an H200. HALF is the share of its
+ * time in 16 bits, by the rate of fused attention. */
 static void claim_attention(struct remedy_model *model, const struct leaf *leaf) {
     static const double HALF = 0.08;
     const double ns = aorta_remedy_attention_ns(model, leaf);
@@ -386,7 +388,7 @@ void aorta_remedy_alignment(struct remedy_model *model) {
     AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
         const bool matrix_units = leaf->math == MATH_HALF || leaf->math == MATH_TF32;
         if (leaf->kind != LEAF_PRODUCT || !matrix_units || aorta_remedy_aligned(leaf) || leaf->flops <= 1e9) continue;
-        if (isnan(leaf->flops)) { /* the kernel's name says so; what padding left of such products was seen */
+        if (isnan(leaf->flops)) { /* the kernel's name shows it; PADDED: measured share of the time after padding */
             static const double PADDED = 0.17;
             claim_by_name(model, leaf, leaf->ns * PADDED);
             continue;
@@ -397,7 +399,7 @@ void aorta_remedy_alignment(struct remedy_model *model) {
 
 /* ---- the last wave ---- */
 
-/* "192x128" of a kernel's name. */
+/* Reads the tile from a kernel's name ("192x128"). */
 static bool tile_of(const char *name, double tile[2]) {
     enum { LEAST = 16, MOST = 512 };
     for (const char *at = name; (at = strchr(at, 'x')) != NULL; at++) {
@@ -410,8 +412,8 @@ static bool tile_of(const char *name, double tile[2]) {
     return false;
 }
 
-/* The tiles of the product, since one block of the grid may compute several tiles. Libraries are column-major: rows and
- * columns are swapped. */
+/* Counts tiles of the product, as a block of the grid may compute several tiles. Rows and columns are swapped, as
+ * libraries are column-major. */
 static bool tiles_of(const struct leaf *leaf, double *tiles) {
     const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, 1);
     double tile[2];
@@ -448,8 +450,8 @@ void aorta_remedy_library(struct remedy_model *model) {
 
 /* ---- convolutions that write out their windows ---- */
 
-/* Without cuDNN PyTorch unfolds the input of a convolution, sample by sample. An operation that is called im2col is the
- * program's own, and so may be a few such kernels. */
+/* Without cuDNN, PyTorch unfolds the input of a convolution for each sample. The program itself may call im2col, or run
+ * a few such kernels. */
 void aorta_remedy_unfolding(struct remedy_model *model) {
     enum { FEWEST = 8 };
     double count = 0;
@@ -478,21 +480,21 @@ void aorta_remedy_unfolding(struct remedy_model *model) {
 
 /* ---- equal small operations ---- */
 
-/* A loop over experts, heads, tables or samples ends where its results are put together. Before that the same
- * operations come again and again: `period` of them, `repeats` times. */
+/* A loop over experts, heads, tables or samples: `period` operations, `repeats` times. An operation that stacks or
+ * concatenates the results ends it. */
 struct loop {
     size_t first, period, repeats;
 };
 enum { FEWEST_REPEATS = 8 };
 
-/* Where sizes are not known, only kernels with few blocks can run beside each other. */
+/* Equal operations. If sizes are unknown, the kernels must also have few blocks, so that they can run at once. */
 static bool alike(const struct remedy_model *model, size_t a, size_t b) {
     const struct leaf *x = &model->leaves[a], *y = &model->leaves[b];
     return aorta_leaves_together(x, y) && !aorta_remedy_compare(model, a, b) &&
            (model->operations || !x->kernels || has_few_blocks(model, x));
 }
 
-/* Products, and what factorizes matrices. */
+/* Products and factorizations of matrices. */
 static bool is_of_matrices(const struct leaf *leaf) {
     static const char *const names[] = {"getrf", "potrf", "geqrf", "gesvd", "syevj", "trsm"};
     bool is = leaf->kind == LEAF_PRODUCT;
@@ -511,13 +513,12 @@ static struct loop loop_before(const struct remedy_model *model, size_t end) {
         for (size_t i = 0; i < period; i++) products += is_of_matrices(&model->leaves[end - 1 - i]);
         if (!products) continue;
         best = (struct loop){end - repeats * period, period, repeats};
-        if (same > 0) break; /* twice the period repeats half as often */
+        if (same > 0) break; /* longer periods repeat less often */
     }
     return best;
 }
 
-/* What equal leaves take as one: by their sizes, or by how many of them the multiprocessors compute at the same time.
- */
+/* The time of equal leaves as one batched operation: by their sizes, or by how many of them run at once. */
 static double together_ns(const struct remedy_model *model, const size_t *leaves, size_t count) {
     const struct leaf *first = &model->leaves[leaves[0]];
     double flops = 0, bytes = 0, ns = 0;
@@ -536,7 +537,7 @@ static double together_ns(const struct remedy_model *model, const size_t *leaves
     return fmax(products, bytes / model->stream) + 2e3;
 }
 
-/* Leaves alike become one with all their work. */
+/* Equal leaves become one batched operation. */
 static void batch(struct remedy_model *model, size_t *leaves, size_t count) {
     aorta_remedy_order_alike(model, leaves, count);
     for (size_t i = 0, end; i < count; i = end) {
@@ -545,7 +546,7 @@ static void batch(struct remedy_model *model, size_t *leaves, size_t count) {
     }
 }
 
-/* Adds to the first `count` of order[]; returns how many there are then. */
+/* Adds gradients to order[], which has `count` leaves. Returns the new number. */
 static size_t add_backward(struct remedy_model *model, int64_t from, int64_t to, size_t after, size_t count) {
     size_t at, end;
     aorta_remedy_backward(model, from, to, after, &at, &end);
@@ -556,7 +557,7 @@ static size_t add_backward(struct remedy_model *model, int64_t from, int64_t to,
     return count;
 }
 
-/* A program that only launches such a product again and again, as for many small matrices. */
+/* Batches a product that the program launches many times in a row, for example for many small matrices. */
 static void batch_launches(struct remedy_model *model) {
     const struct aorta_trace_work *work = model->trace->work;
     for (size_t i = 0, end; i < model->leaf_count; i = end) {
@@ -575,7 +576,7 @@ static void batch_launches(struct remedy_model *model) {
     }
 }
 
-/* The launch that puts results of a loop together. */
+/* The operation that stacks or concatenates the results of a loop. */
 static bool stacks(const struct remedy_model *model, const struct leaf *leaf) {
     return model->operations ? leaf->op & AORTA_OP_STACKS : strstr(leaf->kernel, "CatArrayBatchedCopy") != NULL;
 }

@@ -1,4 +1,4 @@
-/* What training does beside its products: computes again, updates parameters, makes gradients of whole tables. */
+/* Recomputation, the optimizer, and gradients of tables and of picked rows. */
 #include "base/sort.h"
 #include "base/table.h"
 #include "verdict/remedy_internal.h"
@@ -14,16 +14,15 @@ void aorta_remedy_recompute(struct remedy_model *model) {
         if (!leaf->recomputed) continue;
         aorta_remedy_claim(model, leaf, 0, aorta_leaf_work(leaf));
         if (!leaf->counted || leaf->op & AORTA_OP_IN_PLACE) continue;
-        for (int j = 0; j < leaf->output_count; j++) /* which then stay until the backward pass */
+        for (int j = 0; j < leaf->output_count; j++) /* outputs then stay in memory until the backward pass */
             model->row->memory_bytes += leaf->outputs[j].elements * leaf->outputs[j].bytes;
     }
 }
 
 /* ---- recomputation without operations ---- */
 
-/* So many kernels in the order of another thread are a part of the forward pass. */
-enum { RUN = 8 };
-static const double MOST_AGAIN = 0.6; /* of a thread's kernels: a backward pass computes more than the forward pass */
+enum { RUN = 8 };                     /* kernels that two threads launch in the same order */
+static const double MOST_AGAIN = 0.6; /* of a thread's kernels: a backward pass has more work than the forward pass */
 
 struct run {
     uint64_t hash; /* of the names and the step */
@@ -71,7 +70,7 @@ static void unmark_stretches_without_products(struct remedy_model *model) {
     }
 }
 
-/* A thread that launches little else does not recompute: it has the forward pass, or is one of a server's. */
+/* A thread that launches little else does not recompute: it runs the forward pass, or belongs to a server. */
 static void unmark_threads(struct remedy_model *model, struct aorta_arena *memory) {
     struct of_thread {
         size_t marked, count;
@@ -89,8 +88,8 @@ static void unmark_threads(struct remedy_model *model, struct aorta_arena *memor
     }
 }
 
-/* Autograd launches the backward pass on a thread of its own. The forward pass's kernels, in their order, are there a
- * second time where activations are checkpointed. */
+/* Autograd launches the backward pass on its own thread. With checkpointing, this thread launches kernels of the
+ * forward pass again, in the same order. */
 void aorta_remedy_unsized_mark_recomputed(struct remedy_model *model) {
     struct aorta_arena scratch = {0};
     if (model->operations || model->own) return;
@@ -107,8 +106,8 @@ void aorta_remedy_unsized_mark_recomputed(struct remedy_model *model) {
 
 static const double MULTI_TENSOR = 0.75; /* of the streaming rate */
 
-/* How often an operation reads or writes each element of the parameters. Files lack the sizes of long lists of tensors:
- * the number of elements then follows from the time of one pass. */
+/* How often an operation reads or writes each element. Files lack the sizes of long lists of tensors. The number of
+ * elements then follows from the time per pass. */
 static const struct {
     const char *part;
     double passes;
@@ -133,7 +132,7 @@ static double updated(const struct remedy_model *model, const struct leaf *leaf)
 }
 
 struct optimizer {
-    double now_ns, divided, added, multiplied; /* elements that such operations update */
+    double now_ns, divided, added, multiplied; /* the last three: elements that such operations update */
     bool fused;
     size_t leaves;
 };
@@ -142,8 +141,8 @@ static bool divides(const struct leaf *leaf) {
     return strstr(leaf->kernel, "addcdiv") || (strstr(leaf->kernel, "PointwiseOp") && strstr(leaf->kernel, "divides"));
 }
 
-/* A fused optimizer keeps a kernel for each group of parameters. Adam's kernels over lists show a group by its
- * quotient; all else in a row is one group. */
+/* A fused optimizer has one kernel per group of parameters. In Adam over lists each group has a quotient. Else a row of
+ * neighbouring operations is one group. */
 static bool keeps_kernel(const struct remedy_model *model, const struct leaf *leaf, bool adam) {
     const struct leaf *before = leaf > model->leaves ? leaf - 1 : NULL;
     if (adam && leaf->kernels_any & AORTA_KERNEL_FOREACH) return divides(leaf) && !(before && divides(before));
@@ -167,7 +166,7 @@ static struct optimizer find_optimizer(const struct remedy_model *model) {
     return found;
 }
 
-/* Adam reads parameter, gradient and two moments and writes three of them; momentum has one moment. */
+/* Adam reads parameter, gradient and two moments, and writes all but the gradient. Momentum has one moment. */
 static double optimizer_ns(const struct remedy_model *model, const struct optimizer *found) {
     const bool momentum = found->divided <= 0 && found->multiplied > 0.25 * found->added;
     const double elements = found->divided > 0 ? found->divided : momentum ? found->added / 2 : found->added;
@@ -175,8 +174,8 @@ static double optimizer_ns(const struct remedy_model *model, const struct optimi
     return elements * 4 * each / (MULTI_TENSOR * model->stream);
 }
 
-/* Where operations are not known: kernels over lists of tensors, and what a loop launches for each parameter, which
- * ends by adding a quotient (Adam). Norms of gradients are none, nor are copies, which FSDP makes before it gathers. */
+/* If operations are unknown, the optimizer is: kernels over lists of tensors, without norms of gradients and FSDP's
+ * copies before gathers; and the kernels of a loop over parameters that ends with the sum of a quotient (Adam). */
 void aorta_remedy_unsized_mark_optimizer(struct remedy_model *model) {
     enum { EACH = 8 };
     if (model->operations || model->own) return;
@@ -190,8 +189,8 @@ void aorta_remedy_unsized_mark_optimizer(struct remedy_model *model) {
     }
 }
 
-/* Adam once over its tensors takes seven passes, of which the kernel that adds the quotient takes four. Momentum and
- * SGD have none to compare with. */
+/* Fused Adam needs seven passes over its tensors. The kernel that adds the quotient needs four. Momentum and SGD have
+ * no such kernel. */
 static void unsized_optimizer(struct remedy_model *model) {
     static const double PASSES = 7.0 / 4, WORTH = 0.8;
     double now_ns = 0, quotient_ns = 0;
@@ -229,8 +228,8 @@ void aorta_remedy_optimizer(struct remedy_model *model) {
 /* ---- embeddings ---- */
 
 struct tables {
-    double elements; /* of the gradients that are written whole */
-    double touched;  /* elements of the rows that were looked up, each index counted */
+    double elements; /* of gradients of whole tables */
+    double touched;  /* elements of looked-up rows, repeated rows included */
     double gradients;
 };
 
@@ -240,7 +239,7 @@ static bool is_whole_gradient(const struct leaf *leaf) {
     return strstr(leaf->kernel, "compute_grad_weight") || strstr(leaf->kernel, "embedding_backward_feature");
 }
 
-/* Elements of the rows whose gradients come in; NaN: sizes are not known. */
+/* Elements of the incoming gradients of rows; NaN: unknown. */
 static double gradient_elements(const struct leaf *leaf) {
     const struct aorta_input *gradients = aorta_remedy_tensor(leaf, 0);
     return gradients ? aorta_remedy_elements(gradients) : NAN;
@@ -253,13 +252,13 @@ bool aorta_remedy_looks_up(const struct leaf *leaf) {
     return !strcmp(leaf->name, "aten::gather") && strstr(leaf->kernel, "gather_kernel"); /* of index_select */
 }
 
-/* Elements that the forward pass can have read and written meanwhile; 0: it looks up nothing. */
+/* Elements that the forward pass looks up, by its time and rate; 0: no look-up. */
 static double looked_up(const struct remedy_model *model, const struct leaf *leaf) {
     return aorta_remedy_looks_up(leaf) && !leaf->gradient ? leaf->ns * model->stream / (2 * 4) : 0;
 }
 
-/* Without operations: a gradient of a whole table is filled with zeros shortly before the rows that were looked up are
- * added to it. */
+/* Without operations: fills of a whole table's gradient with zeros come shortly before the sum of the looked-up rows.
+ */
 void aorta_remedy_unsized_mark_tables(struct remedy_model *model) {
     enum { NEAR = 16 };
     if (model->operations || model->own) return;
@@ -289,7 +288,7 @@ static struct tables find_tables(const struct remedy_model *model) {
     return all;
 }
 
-/* Rows are gathered, and scattered into the table by the update: three times their bytes each, and a start. */
+/* Time to gather rows, and to add them to the table: three times their bytes, and a start per table. */
 static double rows_ns(const struct remedy_model *model, double elements, double tables) {
     static const double START_NS = 7e3;
     return 3 * 4 * elements / model->stream + tables * START_NS;
@@ -301,7 +300,7 @@ void aorta_remedy_embedding(struct remedy_model *model) {
     const struct tables tables = find_tables(model);
     if (tables.elements < SMALLEST || tables.touched > RARE * tables.elements) return;
     const struct optimizer found = find_optimizer(model);
-    if (found.fused || found.divided > 0) return; /* Adam moves every row, whether looked up or not */
+    if (found.fused || found.divided > 0) return; /* Adam updates all rows, even those that were not looked up */
     const double all = fmax(found.added, tables.elements);
     const double share = tables.elements / all, left_ns = rows_ns(model, tables.touched, tables.gradients);
     AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
@@ -320,9 +319,9 @@ void aorta_remedy_embedding(struct remedy_model *model) {
 
 /* ---- indexing ---- */
 
-/* A sort moves values and indices several times. topk reads the values a few times: a program that draws from 128256
- * scores on an H200 left it a quarter of the sorts' time at most. Another rule has the sorts of an index before
- * gradients of rows. */
+/* A sort moves values and indices several times. topk only reads the values a few times: at most a quarter of the
+ * sort's time in a program that samples from 128256 scores on an H200. Sorts of an index before gradients of rows
+ * belong to aorta_remedy_rows. */
 static void unsized_sorts(struct remedy_model *model) {
     static const double SELECTS = 0.15;
     AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count)
@@ -348,8 +347,8 @@ void aorta_remedy_indexing(struct remedy_model *model) {
 
 /* ---- gradients of picked rows ---- */
 
-/* table[index] reads rows as fast as memory does. Its gradient sorts the index and adds the rows of one index one after
- * the other, which takes far longer where few rows are picked often. */
+/* table[index] reads rows at the rate of memory. Its gradient sorts the index, and adds rows with the same index one
+ * after another. This takes far longer if few rows are picked often. */
 void aorta_remedy_rows(struct remedy_model *model) {
     static const double SERIAL = 3, PARALLEL = 1.5; /* times the reading */
     double read_ns = 0;

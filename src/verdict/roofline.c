@@ -1,5 +1,5 @@
-/* The roofline of a recorded rank: sums of work by class and by operation. Shapes are those of the operations that
- * launched the rank's kernels, or that a recorder of ours measured. */
+/* The roofline of a recorded rank: sums of work by class and by operation. Shapes come from the operations that
+ * launched the kernels, or from our own recorder. */
 #include "verdict/roofline.h"
 #include "base/interval.h"
 #include "base/table.h"
@@ -16,17 +16,17 @@ struct work {
     enum aorta_arithmetic arithmetic;
     bool covered;                          /* its operation's flops and bytes are known */
     bool runs;                             /* counts as a run of its operation: the first of its kernels */
-    double flops, bytes;                   /* 0 but on the operation's first kernel */
-    const char *operation, *dims, *kernel; /* dims NULL: not known */
+    double flops, bytes;                   /* 0 except on the operation's first kernel */
+    const char *operation, *dims, *kernel; /* dims NULL: unknown */
 };
 
 /* Runs of one operation and shape. */
 struct group {
-    struct aorta_roofline_row row; /* its kernel: the one that ran longest */
+    struct aorta_roofline_row row; /* its kernel: the longest run */
     int64_t longest_ns;
 };
 
-/* What a name says, found out once. */
+/* Properties of a name, found once per text. */
 struct name_facts {
     bool known, tf32;
     enum aorta_work_class class;
@@ -39,7 +39,7 @@ struct build {
     struct name_facts *names; /* by text */
     struct group *groups;     /* in order of arrival */
     size_t group_count, group_capacity;
-    struct aorta_table table;                                                            /* of the groups */
+    struct aorta_table table;                                                            /* index of groups[] */
     struct aorta_intervals all[AORTA_WORK_CLASS_COUNT], covered[AORTA_WORK_CLASS_COUNT]; /* of the step */
 };
 
@@ -60,7 +60,7 @@ static bool is_of(const void *of, uint32_t number, const void *key) {
            row->arithmetic == work->arithmetic;
 }
 
-/* In order of arrival, so that sums do not depend on addresses of texts. NULL: no memory. */
+/* Finds or adds a group. Groups are in order of arrival, as sums must not depend on addresses. NULL: no memory. */
 static struct group *group_of(struct build *build, const struct work *work) {
     struct group *groups =
         aorta_arena_grow(&build->memory, build->groups, build->group_count, &build->group_capacity, sizeof *groups);
@@ -79,7 +79,7 @@ static struct group *group_of(struct build *build, const struct work *work) {
     return &groups[*slot - 1];
 }
 
-/* ns of work at so many TFLOP/s or TB/s: none takes no time, whatever the peak. */
+/* ns of work at a rate in TFLOP/s or TB/s; 0 without work, even if the rate is NaN. */
 static double time_at(double amount, double per_ps) {
     return amount > 0 ? amount / per_ps / 1e3 : 0;
 }
@@ -88,7 +88,7 @@ static double peak_of(const struct aorta_peaks *peaks, enum aorta_arithmetic ari
     return arithmetic == AORTA_ARITHMETIC_UNKNOWN ? NAN : peaks->tflops[arithmetic];
 }
 
-/* NaN where one of the two is not known. */
+/* NaN if one of the two is unknown. */
 static double longer(double a, double b) {
     return isnan(a) || isnan(b) ? NAN : fmax(a, b);
 }
@@ -131,13 +131,13 @@ static const struct name_facts *facts_of(struct build *build, uint32_t name) {
     return facts;
 }
 
-/* Both are known, and so is the type of the arithmetic where there is any. */
+/* Flops and bytes are known, and the type if there is arithmetic. */
 static bool is_counted(const struct aorta_work_amount *amount) {
     return !isnan(amount->flops) && !isnan(amount->bytes) &&
            (amount->flops <= 0 || amount->arithmetic != AORTA_ARITHMETIC_UNKNOWN);
 }
 
-/* The part of a kernel within the window has that part of its operation's arithmetic. */
+/* The part of a kernel within the window. It has the same part of its operation's arithmetic. */
 static struct work work_of(struct build *build, const struct aorta_trace_window *window, size_t range) {
     const struct aorta_trace_work *work = &build->rank->work[window->work[range]];
     const struct aorta_trace *trace = build->rank->trace;
@@ -166,7 +166,7 @@ static struct work work_of(struct build *build, const struct aorta_trace_window 
     return part;
 }
 
-/* What the products and the attention of a pass do belongs to its kernels of these classes together. */
+/* Adds the arithmetic of a pass: of its products, and of its attention. It belongs to all kernels of these classes. */
 static void add_pass(const struct aorta_trace_shape *shape, struct work work, struct build *build) {
     work.runs = true;
     work.start_ns = work.end_ns;
@@ -180,7 +180,7 @@ static void add_pass(const struct aorta_trace_shape *shape, struct work work, st
     if (work.flops > 0) add_amount(build, &work);
 }
 
-/* A pass of a unit, or a kernel of it, which is known by its name. */
+/* Adds a pass of a unit, or a kernel of a pass, which has the class of its name. */
 static void add_part_of_pass(const struct aorta_trace_window *window, size_t range, struct build *build) {
     const struct aorta_trace *trace = build->rank->trace;
     const struct aorta_trace_work *row = &build->rank->work[window->work[range]];
@@ -196,7 +196,7 @@ static void add_part_of_pass(const struct aorta_trace_window *window, size_t ran
                         .kernel = window->profile.ranges[range].info.tag};
     work.covered =
         kernel && (work.class == AORTA_WORK_GEMM || work.class == AORTA_WORK_ATTENTION) && (typed || flops <= 0);
-    /* Arithmetic of a whole pass belongs to no kernel in particular: it counts for MFU only. */
+    /* Arithmetic of a whole pass belongs to no single kernel. It counts for MFU only. */
     if (!kernel) build->roofline->loose_ns += time_at(flops, peak_of(&build->roofline->peaks, work.arithmetic));
     add_work(build, &work);
     if (kernel && flops > 0 && typed) add_pass(shape, work, build);
@@ -227,7 +227,7 @@ static void add_window(const struct aorta_trace_window *window, struct build *bu
 
 /* ---- rows and classes ---- */
 
-/* Single precision that is faster than its peak was computed in TF32: kernels do not always say so. */
+/* fp32 that is faster than its peak was computed in TF32, even if the kernel's name does not show it. */
 static void recognise_tf32(const struct aorta_peaks *peaks, struct aorta_roofline_row *row) {
     if (row->arithmetic != AORTA_IN_FP32 || !(row->arithmetic_ns > (double)row->ns)) return;
     const double faster_ns = time_at(row->flops, peaks->tflops[AORTA_IN_TF32]);
@@ -259,7 +259,7 @@ static double lost_ns(const struct aorta_roofline_row *row) {
     return isnan(row->bound_ns) ? 0 : (double)row->ns - row->bound_ns;
 }
 
-/* Rows are in order of what they lose. */
+/* Keeps the rows with the largest loss, in order. */
 static void keep_row(struct aorta_roofline *roofline, const struct aorta_roofline_row *row) {
     size_t place = roofline->row_count;
     if (!(lost_ns(row) > 0)) return;
@@ -374,7 +374,7 @@ double aorta_roofline_covered(const struct aorta_roofline_class *class) {
 }
 
 static bool is_rated(double covered) {
-    static const double RATED = 0.2; /* below, the rate would be that of a few */
+    static const double RATED = 0.2; /* less time is not representative */
     return covered >= RATED;
 }
 
