@@ -8,16 +8,19 @@
 
 #define NONE NAN
 static const struct row {
-    const char *name, *source, *words[2], *without;
+    const char *words[2], *without;
     int major, minor, multiprocessors, gigabytes;
-    double tflops[AORTA_ARITHMETIC_COUNT], gbytes_per_s;
+    struct aorta_peaks peaks;
 } rows[] = {
 #define DEVICE(name, source, word, other, without, major, minor, units, gigabytes, fp64, fp32, tf32, fp16, bf16, fp8,  \
                fp6, fp4, bandwidth)                                                                                    \
-    {name,     source,    {word, other},                                                                               \
-     without,  major,     minor,                                                                                       \
-     units,    gigabytes, {fp64, fp32, tf32, fp16, bf16, fp8, fp6, fp4},                                               \
-     bandwidth},
+    {{word, other},                                                                                                    \
+     without,                                                                                                          \
+     major,                                                                                                            \
+     minor,                                                                                                            \
+     units,                                                                                                            \
+     gigabytes,                                                                                                        \
+     {name, source, NULL, "boost", {fp64, fp32, tf32, fp16, bf16, fp8, fp6, fp4}, bandwidth}},
 #include "verdict/devices.def"
 #undef DEVICE
 };
@@ -71,13 +74,13 @@ static bool fits_architecture(const struct row *row, const struct aorta_device_f
 
 /* A device without a name can only be one of AMD's. All its other facts must be known. */
 static bool fits_facts(const struct row *row, const struct aorta_device_facts *device) {
-    return strncmp(row->name, "AMD", 3) == 0 && device->multiprocessors == row->multiprocessors &&
+    return strncmp(row->peaks.device, "AMD", 3) == 0 && device->multiprocessors == row->multiprocessors &&
            device->major == row->major && device->minor == row->minor && device->memory_bytes > 0;
 }
 
 static bool fits_name(const struct row *row, const struct aorta_device_facts *device) {
     if (!device->name[0]) return fits_facts(row, device);
-    if (is_generic(device->name)) return strncmp(row->name, "AMD", 3) == 0 && fits_architecture(row, device);
+    if (is_generic(device->name)) return strncmp(row->peaks.device, "AMD", 3) == 0 && fits_architecture(row, device);
     return has_word(device->name, row->words[0]) && (!row->words[1][0] || has_word(device->name, row->words[1])) &&
            !has_any_word(device->name, row->without);
 }
@@ -87,16 +90,16 @@ static bool fits_memory(const struct row *row, int64_t bytes) {
     return bytes < 0 || (bytes > 0.9e9 * row->gigabytes && bytes < 1.12e9 * row->gigabytes);
 }
 
-static bool same_peaks(const struct row *a, const struct row *b) {
+static bool same_peaks(const struct aorta_peaks *a, const struct aorta_peaks *b) {
     return !memcmp(a->tflops, b->tflops, sizeof a->tflops) && a->gbytes_per_s == b->gbytes_per_s;
 }
 
-/* Returns the reason why no row was found. Ignore it if *found is set. */
-static const char *find(const struct aorta_device_facts *device, const struct row **found) {
+/* Sets the peaks. Returns the reason if they are unknown, else NULL. */
+static const char *find(const struct aorta_device_facts *device, struct aorta_peaks *peaks) {
     const int64_t bytes = device->memory_bytes > 0 ? device->memory_bytes : bytes_in_name(device->name);
     const char *reason = "the device is not in the table";
     static const char several[] = "several devices have this name";
-    *found = NULL;
+    const struct aorta_peaks *found = NULL;
     if (strcmp(device->name, "NVIDIA H100") == 0 && device->memory_bytes <= 0) return several;
     if (has_word(device->name, "MIG")) return "a part of the device (MIG): its share of the peaks is not known";
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -109,27 +112,18 @@ static const char *find(const struct aorta_device_facts *device, const struct ro
             reason = "another size of memory than the device of this name";
             continue;
         }
-        if (*found && !same_peaks(*found, &rows[i])) {
-            *found = NULL;
-            return several;
-        }
-        if (!*found) *found = &rows[i];
+        if (found && !same_peaks(found, &rows[i].peaks)) return several;
+        if (!found) found = &rows[i].peaks;
     }
-    return reason;
+    if (!found) return reason;
+    *peaks = *found;
+    return NULL;
 }
 
 void aorta_peaks_find(const struct aorta_device_facts *device, struct aorta_peaks *peaks) {
-    const struct row *row = NULL;
     *peaks = (struct aorta_peaks){.gbytes_per_s = NAN};
     for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++) peaks->tflops[i] = NAN;
-    peaks->reason = device->name ? find(device, &row) : "the recording does not name its device";
-    if (!row) return;
-    peaks->device = row->name;
-    peaks->source = row->source;
-    peaks->reason = NULL;
-    peaks->clock = "boost";
-    memcpy(peaks->tflops, row->tflops, sizeof peaks->tflops);
-    peaks->gbytes_per_s = row->gbytes_per_s;
+    peaks->reason = device->name ? find(device, peaks) : "the recording does not name its device";
 }
 
 /* ---- of a rank ---- */
