@@ -481,18 +481,11 @@ static bool is_engine(const struct aorta_trace *trace) {
 }
 
 static unsigned program_of(const struct aorta_trace_analysis *analysis) {
-    static const unsigned programs[] = {[AORTA_FRAMEWORK_OTHER] = AORTA_PROGRAM_NATIVE,
-                                        [AORTA_FRAMEWORK_XLA] = AORTA_PROGRAM_XLA,
-                                        [AORTA_FRAMEWORK_CUPY] = AORTA_PROGRAM_CUPY,
-                                        [AORTA_FRAMEWORK_TRITON] = AORTA_PROGRAM_TRITON,
-                                        [AORTA_FRAMEWORK_COMPILED] = AORTA_PROGRAM_COMPILED,
-                                        [AORTA_FRAMEWORK_TORCH] = AORTA_PROGRAM_TORCH,
-                                        [AORTA_FRAMEWORK_DIRECTIVES] = AORTA_PROGRAM_DIRECTIVES};
     if (analysis->measured) return AORTA_PROGRAM_OURS;
     if (!analysis->rank_count) return AORTA_PROGRAM_NATIVE;
     const struct aorta_trace *trace = analysis->ranks[0].trace;
     if (analysis->stepped && trace->steps_by == AORTA_STEPS_BY_ENGINE && is_engine(trace)) return AORTA_PROGRAM_SERVING;
-    return programs[aorta_trace_framework(trace)];
+    return 1U << aorta_trace_framework(trace);
 }
 
 /* An operation that exists only in libraries for GPUs. */

@@ -17,18 +17,19 @@ enum aorta_cause {
 const char *aorta_cause_name(int cause);           /* "host_launch", … */
 bool aorta_cause_has_kind(enum aorta_cause cause); /* the cause has a finding for each kind of collective */
 
-/* The kind of the recorded program, which selects the advice. Bits, as one piece of advice can serve several kinds. */
+/* The kind of the recorded program, which selects the advice. Bits, as one piece of advice can serve several kinds. The
+ * first bits are frameworks (trace/trace.h). */
 enum aorta_program {
-    AORTA_PROGRAM_TORCH = 1,
-    AORTA_PROGRAM_COMPILED = 2, /* PyTorch, at least partly by torch.compile */
-    AORTA_PROGRAM_SERVING = 4,  /* an inference engine: vLLM, SGLang */
-    AORTA_PROGRAM_XLA = 8,      /* JAX */
-    AORTA_PROGRAM_CUPY = 16,
-    AORTA_PROGRAM_TRITON = 32,
-    AORTA_PROGRAM_NATIVE = 64,     /* C, C++, Fortran, or unknown */
-    AORTA_PROGRAM_OURS = 128,      /* aorta train */
-    AORTA_PROGRAM_SPARSE = 256,    /* the sparse pipeline of aorta train */
-    AORTA_PROGRAM_DIRECTIVES = 512 /* loops of OpenACC or OpenMP */
+    AORTA_PROGRAM_NATIVE = 1 << AORTA_FRAMEWORK_OTHER,
+    AORTA_PROGRAM_DIRECTIVES = 1 << AORTA_FRAMEWORK_DIRECTIVES,
+    AORTA_PROGRAM_XLA = 1 << AORTA_FRAMEWORK_XLA,
+    AORTA_PROGRAM_CUPY = 1 << AORTA_FRAMEWORK_CUPY,
+    AORTA_PROGRAM_TRITON = 1 << AORTA_FRAMEWORK_TRITON,
+    AORTA_PROGRAM_COMPILED = 1 << AORTA_FRAMEWORK_COMPILED,
+    AORTA_PROGRAM_TORCH = 1 << AORTA_FRAMEWORK_TORCH,
+    AORTA_PROGRAM_SERVING = 1 << 7, /* an inference engine: vLLM, SGLang */
+    AORTA_PROGRAM_OURS = 1 << 8,    /* aorta train */
+    AORTA_PROGRAM_SPARSE = 1 << 9,  /* the sparse pipeline of aorta train */
 };
 
 struct aorta_advice_row;
