@@ -237,7 +237,8 @@ struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedi
                                                    struct aorta_work_scale *scales) {
     struct remedy_model *model = remedies->model;
     struct aorta_remedies_applied applied = {0};
-    model->memory = &remedies->memory; /* the caller may have moved the struct */
+    model->remedies = remedies; /* the caller may have moved the struct */
+    model->memory = &remedies->memory;
     forget(model);
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         struct aorta_remedy_row row;
@@ -338,6 +339,7 @@ static void add_plain(struct aorta_remedies *remedies) {
 static void make(const struct aorta_trace_analysis *analysis, size_t rank, struct aorta_remedies *remedies) {
     static const double MUCH = 0.1;
     struct remedy_model *model = remedies->model;
+    model->remedies = remedies;
     model->memory = &remedies->memory;
     model->rank = &analysis->ranks[rank];
     model->trace = model->rank->trace;
@@ -348,7 +350,7 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
     if (!model->own && !model->shapes) remedies->lacks = model->operations ? "shapes" : "operations";
     aorta_rank_peaks(analysis, rank, &model->peaks);
     remedies->no_bf16 = isnan(model->peaks.tflops[AORTA_IN_BF16]);
-    remedies->amd = model->amd = model->peaks.device && !strncmp(model->peaks.device, "AMD", 3);
+    remedies->amd = model->peaks.device && !strncmp(model->peaks.device, "AMD", 3);
     reserve(model);
     if (!remedies->memory.failed) aorta_remedy_leaves(model, analysis);
     reserve_ledger(model);
@@ -368,11 +370,6 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
     add_bounds(remedies);
     if (remedies->unknown) add_plain(remedies);
     run_all(remedies);
-    remedies->reorders = model->reorders;
-    remedies->widens = model->widens;
-    remedies->all_fp64 = model->all_fp64;
-    remedies->wide_attention = model->wide_attention;
-    remedies->fallback = model->fallback;
 }
 
 aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, size_t rank,

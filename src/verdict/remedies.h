@@ -62,13 +62,13 @@ struct aorta_remedies {
     double halved_ns;              /* part of bounded_ns in 16 bits or fewer */
     bool no_bf16;                  /* the card supports fp16, but not bf16 */
     bool amd;                      /* the card is from AMD */
-    bool wide_attention;           /* unfused attention in fp32: 16 bits gain with fused attention */
+    bool wide_attention;           /* unfused attention in fp32, whose softmax stays in fp32 with 16 bits */
     bool reorders;                 /* the program reorders its cache of keys and values, as beam search does */
     bool widens;                   /* the program widens weights before each product */
     bool all_fp64;                 /* nearly all kernels with a known type compute in fp64 */
     bool looks_up;                 /* the program looks up rows of a table, for example of a vocabulary */
     bool norms_batches, convolves; /* the program has batch norms; much of its time is convolutions */
-    bool fallback;                 /* scaled_dot_product_attention computes 16 bits without a fused kernel */
+    bool fallback;                 /* scaled_dot_product_attention computes 16 bits unfused, in fp32 */
     struct {
         double ns, operations;
         bool before_tf32; /* names of kernels are for cards without TF32 */

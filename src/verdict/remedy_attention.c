@@ -215,7 +215,7 @@ static void fuse_attention(struct remedy_model *model, bool half) {
             region.attention.half = true;
             region.attention.bytes /= 2;
         }
-        model->fallback |= region.widened;
+        model->remedies->fallback |= region.widened;
         claim_region(model, &region);
     }
 }
@@ -269,7 +269,7 @@ static void unsized_attention(struct remedy_model *model) {
     struct unsized found;
     for (size_t i = 0; i < model->leaf_count; i++) {
         if (!find_unsized(model, i, &found)) continue;
-        model->fallback |= found.widened;
+        model->remedies->fallback |= found.widened;
         for (size_t j = found.before + 1; j < found.after; j++)
             aorta_remedy_claim(model, &model->leaves[j], 0, aorta_leaf_work(&model->leaves[j]));
         const size_t products[] = {found.before, found.after};
@@ -361,6 +361,6 @@ void aorta_remedy_cast_attention(struct remedy_model *model) {
         if (!find_region(model, i, &region) || region.attention.half || model->gone[i]) continue;
         if (region.fallback && !region.biased) continue;
         aorta_remedy_cost(model, &model->leaves[i], casts_ns(model, &region, i));
-        model->wide_attention |= !region.fallback && !region.biased; /* which few kernels take */
+        model->remedies->wide_attention |= !region.fallback && !region.biased; /* few fused kernels support biases */
     }
 }

@@ -118,6 +118,7 @@ struct remedy_model {
     double steps;
     struct leaf *leaves; /* by thread and start on the host */
     size_t leaf_count;
+    struct aorta_remedies *remedies; /* result of the rules, which own this model */
     struct aorta_arena *memory;      /* owns the arrays */
     uint32_t *next_work;             /* by row of the trace's work[] */
     bool own;                        /* our own recorder measured the rank */
@@ -127,7 +128,6 @@ struct remedy_model {
     bool rates;                      /* the device's peaks are known */
     size_t *by_backward;             /* leaves of gradients, sorted by `backward` */
     size_t by_backward_count;
-    bool amd;
 
     /* Rates per ns: of the card, and those that this run reaches. */
     double peak[MATH_COUNT], best[MATH_COUNT];
@@ -135,10 +135,6 @@ struct remedy_model {
 
     /* Changes by previous remedies. */
     bool attention_fused, halved;
-    /* See struct aorta_remedies. */
-    bool reorders, widens, all_fp64;
-    bool wide_attention; /* the program has unfused attention in fp32, whose softmax stays in fp32 with 16 bits */
-    bool fallback;       /* scaled_dot_product_attention computes inputs in 16 bits unfused, in fp32 */
 
     bool rough; /* claims follow from names, as sizes are unknown */
 

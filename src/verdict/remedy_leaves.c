@@ -230,7 +230,7 @@ static enum leaf_math math_of(const struct remedy_model *model, const struct lea
         return leaf->kernels_any & AORTA_KERNEL_PLAIN_FP32 ? MATH_FP32 : MATH_NONE;
     }
     if (typed != MATH_FP32 || leaf->kernels_any & AORTA_KERNEL_TF32) return typed == MATH_FP32 ? MATH_TF32 : typed;
-    const bool plain = model->amd || (model->own && !model->trace->on_gpu);
+    const bool plain = model->remedies->amd || (model->own && !model->trace->on_gpu);
     return plain || leaf->kernels_any & AORTA_KERNEL_PLAIN_FP32 ? MATH_FP32 : MATH_TF32;
 }
 

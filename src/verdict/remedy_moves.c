@@ -206,7 +206,7 @@ static void claim_widened(struct remedy_model *model) {
         widened += widened_before(model, i) < i;
     }
     if (!products || (double)widened < EACH * (double)products) return;
-    model->widens = true;
+    model->remedies->widens = true;
     for (size_t i = 0; i < model->leaf_count; i++)
         for (size_t j = aorta_leaf_multiplies(&model->leaves[i]) ? widened_before(model, i) : i; j < i; j++)
             aorta_remedy_claim(model, &model->leaves[j], 0, aorta_leaf_work(&model->leaves[j]));
@@ -260,7 +260,7 @@ static void claim_reordered(struct remedy_model *model) {
     for (size_t i = 0; i < model->leaf_count; i++)
         if (gathers_cache(&model->leaves[i], attention_ns))
             aorta_remedy_claim(model, &model->leaves[i], 0, aorta_leaf_work(&model->leaves[i]));
-    model->reorders = gathers > 0;
+    model->remedies->reorders = gathers > 0;
 }
 
 /* Attention of one token reads keys and values once, as their copies do. Other copies before attention take less time

@@ -216,8 +216,8 @@ static const struct aorta_input *attention_of(const struct leaf *leaf) {
 }
 
 static bool fits_whole(const struct remedy_model *model, const struct aorta_input *shape, int64_t width) {
-    return !model->amd && shape->size[POSITIONS] <= WHOLE_POSITIONS && shape->size[POSITIONS] % WHOLE_MULTIPLE == 0 &&
-           width <= WHOLE_WIDTH && width % WHOLE_MULTIPLE == 0;
+    return !model->remedies->amd && shape->size[POSITIONS] <= WHOLE_POSITIONS &&
+           shape->size[POSITIONS] % WHOLE_MULTIPLE == 0 && width <= WHOLE_WIDTH && width % WHOLE_MULTIPLE == 0;
 }
 
 /* Time of such kernels in 16 bits. The shape must fit (fits_whole). */

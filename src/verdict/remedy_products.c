@@ -20,7 +20,7 @@ static double efficiency(const struct remedy_model *model, const struct leaf *le
 double aorta_remedy_converting_ns(const struct remedy_model *model, const struct leaf *leaf, double scale) {
     static const double CONVERTING = 0.6; /* of the streaming rate */
     const struct aorta_input *x = aorta_remedy_matrix(leaf, 0);
-    if (leaf->kind != LEAF_CONVOLUTION || model->amd || !x || x->rank != 4 || !x->strided) return 0;
+    if (leaf->kind != LEAF_CONVOLUTION || model->remedies->amd || !x || x->rank != 4 || !x->strided) return 0;
     if (x->size[1] <= 1 || x->stride[1] == 1) return 0;
     if (leaf->math != MATH_FP32) return leaf->convert_ns * scale;
     return 2 * leaf->bytes * scale / (CONVERTING * model->stream);
@@ -137,7 +137,7 @@ static bool is_all_fp64(struct remedy_model *model) {
         double_ns += is_fp64(leaf) ? leaf->ns : 0;
         typed_ns += leaf->ns;
     }
-    return model->all_fp64 = double_ns > NEARLY_ALL * typed_ns;
+    return model->remedies->all_fp64 = double_ns > NEARLY_ALL * typed_ns;
 }
 
 /* Claims fp64 operations in fp32: half the bytes, and the share `product` of the time of products. */
@@ -168,17 +168,17 @@ void aorta_remedy_fp32(struct remedy_model *model) {
     const bool xla = framework == AORTA_FRAMEWORK_XLA;
     if (!xla && !aorta_framework_is_torch(framework)) return;
     if (xla && !is_all_fp64(model)) return;
-    const double product = xla && !model->amd ? tf32_share_of_fp64(model) : fmin(1, wide);
+    const double product = xla && !model->remedies->amd ? tf32_share_of_fp64(model) : fmin(1, wide);
     claim_fp64(model, isnan(wide) ? HALF : product);
 }
 
 /* On AMD only products change, as PyTorch does not pass its setting to MIOpen. */
 void aorta_remedy_tf32(struct remedy_model *model) {
     if (isnan(model->peak[MATH_TF32])) return;
-    if (aorta_framework_is_torch(aorta_trace_framework(model->trace)) && !model->amd && is_all_fp64(model))
+    if (aorta_framework_is_torch(aorta_trace_framework(model->trace)) && !model->remedies->amd && is_all_fp64(model))
         claim_fp64(model, tf32_share_of_fp64(model));
     AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
-        if (leaf->math != MATH_FP32 || (model->amd && leaf->kind == LEAF_CONVOLUTION)) continue;
+        if (leaf->math != MATH_FP32 || (model->remedies->amd && leaf->kind == LEAF_CONVOLUTION)) continue;
         (void)claim_product(model, leaf, MATH_TF32, 0);
     }
 }
