@@ -23,7 +23,7 @@ struct aorta_remedy_gains {
     size_t rank_count;
     enum aorta_framework framework; /* of the first rank; stored, as finding it reads all names */
     struct aorta_replay replay;
-    struct aorta_graph scaled;          /* graph with the remedies measured last: finally those with a finding */
+    struct aorta_graph scaled;          /* with the remedies measured last; at the end: remedies with a finding */
     double step_ns;                     /* without remedies */
     double gain_ns[AORTA_REMEDY_COUNT]; /* alone */
     double then_ns[AORTA_REMEDY_COUNT]; /* after all earlier remedies of the table */

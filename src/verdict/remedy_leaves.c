@@ -1,4 +1,4 @@
-/* A recorded rank as operations, each with the kernels that it launched itself. */
+/* Splits a recorded rank into operations, each with the kernels that it launched itself. */
 #include "verdict/remedy_internal.h"
 
 #include <math.h>

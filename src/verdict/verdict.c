@@ -1,7 +1,9 @@
-/* Splits every measured iteration into causes. Each nanosecond has exactly one cause: lead and idle time, by what the
- * host did; exposed copies; exposed communication, by collective (first the wait for the last rank, then the time
- * queued after other work, then the time lost to a slow transfer, then the remaining time); compute, of which a part
- * may be lost to contention. */
+/* Splits every measured iteration into causes. Each nanosecond has exactly one cause:
+ *
+ *   lead and idle time       by the activity of the host
+ *   exposed copies
+ *   exposed communication    wait for the last rank, serialized streams, slow transfer, remaining time
+ *   compute                  contention, remaining time */
 #include "verdict/verdict.h"
 #include "verdict/advice.h"
 #include "verdict/gains.h"
