@@ -1,7 +1,6 @@
 #include "replay/unrecorded.h"
 #include "trace/trace.h"
 #include "verdict/causes.h"
-#include "verdict/roofline.h"
 #include "verdict/verdict_internal.h"
 
 #include <math.h>

@@ -1,10 +1,7 @@
 /* Facts about the place in the program where a cause begins. */
 #include "base/interval.h"
 #include "base/sort.h"
-#include "replay/replay.h"
-#include "replay/trace_graph.h"
 #include "trace/trace.h"
-#include "verdict/gains.h"
 #include "verdict/verdict_internal.h"
 
 #include <math.h>

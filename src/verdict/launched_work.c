@@ -1,7 +1,6 @@
 /* The time of a step without some of its work, and without the launches of this work. */
 #include "analysis/phases.h"
 #include "base/sort.h"
-#include "replay/trace_graph.h"
 #include "trace/trace.h"
 #include "verdict/verdict_internal.h"
 

@@ -1,6 +1,4 @@
 /* The ledger: runs rules in the table's order. Each rule starts from the results of the previous rules. */
-#include "verdict/remedies.h"
-
 #include "base/sort.h"
 #include "base/statistics.h"
 #include "verdict/remedy_internal.h"

@@ -1,12 +1,7 @@
 /* Remedies of compute as findings. The gain of each remedy comes from a replay with shorter kernels. */
-#include "verdict/causes.h"
-#include "verdict/gains.h"
-#include "verdict/verdict_internal.h"
-
 #include "base/parallel.h"
-#include "replay/replay.h"
-#include "replay/trace_graph.h"
-#include "verdict/remedies.h"
+#include "verdict/causes.h"
+#include "verdict/verdict_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

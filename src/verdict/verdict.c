@@ -4,15 +4,12 @@
  *   exposed copies
  *   exposed communication    wait for the last rank, serialized streams, slow transfer, remaining time
  *   compute                  contention, remaining time */
-#include "verdict/verdict.h"
-#include "verdict/advice.h"
-#include "verdict/gains.h"
-#include "verdict/verdict_internal.h"
-
 #include "analysis/phases.h"
 #include "base/parallel.h"
 #include "base/sort.h"
 #include "base/statistics.h"
+#include "verdict/advice.h"
+#include "verdict/verdict_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #define AORTA_VERDICT_VERDICT_H
 
 #include "analysis/analysis.h"
-#include "base/json.h"
 #include "verdict/facts.h"
 #include "verdict/roofline.h"
 
