@@ -155,17 +155,17 @@ static aorta_status take_layer(struct aorta_model *model, struct layer_memory *l
     AORTA_TRY(take_activations(model, "activations qkv", 3 * e, &layer->qkv));
     AORTA_TRY(take(model, "attention weights", (int64_t)saved, 1, &layer->attention));
     AORTA_TRY(take_activations(model, "activations of attention", e, &layer->context));
-    AORTA_TRY(take_activations(model, "activations before norm1", e, &layer->sum1));
-    AORTA_TRY(take_activations(model, "activations of norm1", e, &layer->y1));
+    AORTA_TRY(take_activations(model, "activations before norm1", e, &layer->norm1.sum));
+    AORTA_TRY(take_activations(model, "activations of norm1", e, &layer->norm1.y));
     AORTA_TRY(take_activations(model, "activations of linear1", h, &layer->h));
     AORTA_TRY(take_activations(model, "activations of GELU", h, &layer->g));
-    AORTA_TRY(take_activations(model, "activations before norm2", e, &layer->sum2));
-    AORTA_TRY(take_activations(model, "activations of norm2", e, &layer->y2));
+    AORTA_TRY(take_activations(model, "activations before norm2", e, &layer->norm2.sum));
+    AORTA_TRY(take_activations(model, "activations of norm2", e, &layer->norm2.y));
     if (model->shape.output_copies) AORTA_TRY(take_activations(model, "copy of a layer's output", e, &layer->copy));
-    AORTA_TRY(take_statistics(model, "means of norm1", &layer->mean1));
-    AORTA_TRY(take_statistics(model, "deviations of norm1", &layer->rstd1));
-    AORTA_TRY(take_statistics(model, "means of norm2", &layer->mean2));
-    return take_statistics(model, "deviations of norm2", &layer->rstd2);
+    AORTA_TRY(take_statistics(model, "means of norm1", &layer->norm1.mean));
+    AORTA_TRY(take_statistics(model, "deviations of norm1", &layer->norm1.rstd));
+    AORTA_TRY(take_statistics(model, "means of norm2", &layer->norm2.mean));
+    return take_statistics(model, "deviations of norm2", &layer->norm2.rstd);
 }
 
 /* Memory of the root unit that is read after the layers' backward passes. */
@@ -195,31 +195,20 @@ static aorta_status take_scratch(struct aorta_model *model) {
     AORTA_TRY(take_activations(model, "gradient before dropout", e, &model->dx));
     model->projected = model->dx;
     AORTA_TRY(take_activations(model, "gradient of attention", e, &model->dcontext));
-    AORTA_TRY(take_activations(model, "activations of the last norm", e, &model->z));
+    AORTA_TRY(take_activations(model, "activations of the last norm", e, &model->norm.y));
     AORTA_TRY(take_activations(model, "gradients of scores", 1, &model->dscores));
-    AORTA_TRY(take_statistics(model, "means of the last norm", &model->mean));
-    AORTA_TRY(take_statistics(model, "deviations of the last norm", &model->rstd));
+    AORTA_TRY(take_statistics(model, "means of the last norm", &model->norm.mean));
+    AORTA_TRY(take_statistics(model, "deviations of the last norm", &model->norm.rstd));
     return take(model, "scratch memory of attention", (int64_t)scratch, 1, &model->attention_scratch);
 }
 
 static void make_tags(struct aorta_model *model) {
+    static const char *const names[LAYER_TAGS] = {
+        "self_attn.in_proj", "self_attn", "self_attn.out_proj", "norm1", "linear1", "gelu", "linear2", "norm2"};
     for (int l = 0; l < model->shape.num_layers; l++) {
-        struct layer_tags *t = &model->tags[l];
-        const struct {
-            const char **tag, *name;
-        } rows[] = {
-            {&t->in_proj, "self_attn.in_proj"},
-            {&t->attention, "self_attn"},
-            {&t->out_proj, "self_attn.out_proj"},
-            {&t->norm1, "norm1"},
-            {&t->linear1, "linear1"},
-            {&t->gelu, "gelu"},
-            {&t->linear2, "linear2"},
-            {&t->norm2, "norm2"},
-        };
         model->unit_names[l] = aorta_arena_printf(&model->arena, "encoder.layers.%d", l);
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-            *rows[i].tag = aorta_arena_printf(&model->arena, "encoder.layers.%d.%s", l, rows[i].name);
+        for (int tag = 0; tag < LAYER_TAGS; tag++)
+            model->tags[l][tag] = aorta_arena_printf(&model->arena, "encoder.layers.%d.%s", l, names[tag]);
     }
     model->unit_names[model->shape.num_layers] = "root";
 }
@@ -285,7 +274,7 @@ void aorta_model_destroy(struct aorta_model *model) {
 
 struct aorta_layer_output aorta_model_output(const struct aorta_model *model, int layer) {
     return (struct aorta_layer_output){
-        .made = model->layers[layer].y2,
+        .made = model->layers[layer].norm2.y,
         .copy = model->layers[layer].copy,
         .bytes = (size_t)(model->rows * model->shape.model_dim) * aorta_dtype_size(model->shape.dtype),
     };

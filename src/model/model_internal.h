@@ -41,21 +41,32 @@ enum {
 /* Places of dropout within a layer: the low bits of aorta_rng.site. */
 enum { SITE_ATTENTION, SITE_AFTER_ATTENTION, SITE_INSIDE_MLP, SITE_AFTER_MLP, SITES_PER_LAYER = 8 };
 
-/* Activations of one layer, from forward to backward. */
-struct layer_memory {
-    void *qkv;                            /* [N, 3E] */
-    void *attention;                      /* as aorta_attention_saved_bytes says */
-    void *context;                        /* [N, E] */
-    void *sum1, *y1;                      /* [N, E]: before and after norm1 */
-    void *h, *g;                          /* [N, H]: before and after GELU */
-    void *sum2, *y2;                      /* [N, E]: before and after norm2 */
-    float *mean1, *rstd1, *mean2, *rstd2; /* [N] */
-    void *copy;                           /* [N, E]: of y2, with output_copies */
+struct norm_memory {
+    void *sum, *y;      /* [N, E]: before and after; the last norm's sum is the last layer's output */
+    float *mean, *rstd; /* [N] */
 };
 
-/* Tags of a layer's operations, made once. */
-struct layer_tags {
-    const char *in_proj, *attention, *out_proj, *norm1, *linear1, *gelu, *linear2, *norm2;
+/* Activations of one layer, from forward to backward. */
+struct layer_memory {
+    void *qkv;       /* [N, 3E] */
+    void *attention; /* as aorta_attention_saved_bytes says */
+    void *context;   /* [N, E] */
+    void *h, *g;     /* [N, H]: before and after GELU */
+    struct norm_memory norm1, norm2;
+    void *copy; /* [N, E]: of norm2.y, with output_copies */
+};
+
+/* Operations of a layer that have a tag. */
+enum layer_tag {
+    TAG_IN_PROJ,
+    TAG_ATTENTION,
+    TAG_OUT_PROJ,
+    TAG_NORM1,
+    TAG_LINEAR1,
+    TAG_GELU,
+    TAG_LINEAR2,
+    TAG_NORM2,
+    LAYER_TAGS
 };
 
 struct aorta_model {
@@ -67,7 +78,7 @@ struct aorta_model {
     struct aorta_parameter *parameters;
     struct aorta_normal_table *normal; /* for start values */
     struct layer_memory *layers;
-    struct layer_tags *tags;
+    const char *(*tags)[LAYER_TAGS]; /* of the layers, made once */
     const char **unit_names;
     struct aorta_owned owned;
     struct aorta_place reuse; /* while memory is taken: unused part of the caller's memory for this unit */
@@ -77,9 +88,9 @@ struct aorta_model {
     void *order;     /* of the categorical ids, for the embedding's backward pass; NULL: the device needs none */
     void *x0;        /* [N, E] */
     void *projected; /* [N, E], in the memory of dx: only until it is added to x0 */
-    void *z, *s0;    /* [N, E], [N, H] */
-    void *s1;        /* [N, H], in the memory of dhidden: only until the gradient of scorer.3 is made */
-    float *mean, *rstd;
+    struct norm_memory norm;
+    void *s0;               /* [N, H] */
+    void *s1;               /* [N, H], in the memory of dhidden: only until the gradient of scorer.3 is made */
     void *scores, *dscores; /* [N] */
     /* scratch of the backward pass */
     void *dy, *dsum; /* [N, E]; gradient with respect to a layer's output and input, swapped layer by layer */

@@ -25,32 +25,30 @@ struct aorta_attention aorta_model_attention(const struct aorta_model *model, co
                                     .rng = rng_of(pass, layer, SITE_ATTENTION)};
 }
 
-static struct aorta_norm norm_shape(const struct aorta_model *model, const struct aorta_pass *pass, int64_t layer,
-                                    uint32_t place, float dropout) {
-    return (struct aorta_norm){.dtype = model->shape.dtype,
-                               .rows = model->rows,
-                               .width = model->shape.model_dim,
-                               .eps = 1e-5f,
-                               .dropout = dropout,
-                               .rng = rng_of(pass, layer, place)};
-}
-
-static struct aorta_gelu gelu_shape(const struct aorta_model *model, const struct aorta_pass *pass, int64_t layer,
-                                    uint32_t place) {
-    return (struct aorta_gelu){.dtype = model->shape.dtype,
-                               .count = model->rows * model->shape.mlp_hidden_dim,
-                               .dropout = (float)model->shape.dropout,
-                               .rng = rng_of(pass, layer, place),
-                               .width = model->shape.mlp_hidden_dim};
-}
-
 /* ---- operations in ranges ---- */
 
+/* An operation of a unit. */
 struct op {
+    struct aorta_model *model;
     const struct aorta_pass *pass;
-    const char *tag;
+    const struct aorta_unit_view *view;
     int layer; /* -1: root */
+    const char *tag;
 };
+
+static struct op layer_op(struct op unit, enum layer_tag tag) {
+    unit.tag = unit.model->tags[unit.layer][tag];
+    return unit;
+}
+
+static struct op root_op(struct op unit, const char *tag) {
+    unit.tag = tag;
+    return unit;
+}
+
+static int unit_of(struct op op) {
+    return op.layer < 0 ? (int)op.model->shape.num_layers : op.layer;
+}
 
 /* The work of an operation, for the roofline: type, dims, arithmetic, bytes (read and written at least, each tensor
  * once; 0: not counted). Here `tensors` of [rows, width] of the model's type are moved. */
@@ -113,47 +111,140 @@ static const void *from(const void *matrix, const struct piece *piece, enum aort
     return matrix ? (const char *)matrix + before(piece, dtype, width) : NULL;
 }
 
-static aorta_status begin_product(struct op op, const char *function, const struct aorta_linear *s) {
-    struct aorta_range_info work = {.dtype = s->dtype, .dims = {{s->rows, s->in}, {s->in, s->out}}};
-    op_add_product(&work, s, 1);
-    return op_begin(op, function, work);
+static struct aorta_linear linear_shape(const struct aorta_model *model, int unit, int slot) {
+    const struct aorta_parameter *weight = &model->parameters[aorta_model_parameter_index(model, unit, slot)];
+    return (struct aorta_linear){model->shape.dtype, model->rows, weight->columns, weight->rows};
+}
+
+static void add_products(struct aorta_range_info *work, const struct aorta_model *model, int unit, int slot,
+                         int times) {
+    const struct aorta_linear shape = linear_shape(model, unit, slot);
+    op_add_product(work, &shape, times);
+}
+
+/* Reports to the caller that the gradients of the unit's parameters [slot, slot + count) are queued. */
+static aorta_status op_ready(struct op op, int slot, int count) {
+    if (!op.pass->gradient_ready) return NULL;
+    for (int s = slot + count - 1; s >= slot; s--)
+        AORTA_TRY(op.pass->gradient_ready(op.pass->user, aorta_model_parameter_index(op.model, unit_of(op), s)));
+    return NULL;
 }
 
 enum op_product { OP_FORWARD, OP_INPUT, OP_WEIGHT };
 
-/* A product of a linear layer, in pass->gemm_chunks launches. Gradients of weights are added up in the order of the
- * rows. */
-static aorta_status op_linear(struct op op, enum op_product product, const struct aorta_linear_args *whole) {
+/* A product of a linear layer, whose weight and bias are `slot` and the next of the unit, in pass->gemm_chunks
+ * launches. Gradients of weights are added up in the order of the rows; without dbias another operation makes the
+ * bias's, as it has the values. */
+static aorta_status op_linear(struct op op, enum op_product product, int slot, struct aorta_linear_args whole) {
     static const struct {
         const char *name;
         aorta_status (*run)(struct aorta_stream *stream, const struct aorta_linear_args *args);
     } products[] = {[OP_FORWARD] = {"linear_forward", aorta_linear_forward},
                     [OP_INPUT] = {"linear_backward_input", aorta_linear_backward_input},
                     [OP_WEIGHT] = {"linear_backward_weight", aorta_linear_backward_weight}};
-    const struct aorta_linear *s = &whole->shape;
-    for (struct piece p = first_piece(op, s->rows); p.index < p.of; next_piece(&p, s->rows)) {
+    const struct aorta_linear s = linear_shape(op.model, unit_of(op), slot);
+    whole.weight = op.view->weights[slot], whole.bias = op.view->weights[slot + 1];
+    whole.dweight = op.view->gradients[slot];
+    for (struct piece p = first_piece(op, s.rows); p.index < p.of; next_piece(&p, s.rows)) {
         const int64_t rows = p.count;
-        const struct aorta_linear sizes[] = {[OP_FORWARD] = {s->dtype, rows, s->in, s->out},
-                                             [OP_INPUT] = {s->dtype, rows, s->out, s->in},
-                                             [OP_WEIGHT] = {s->dtype, s->out, rows, s->in}};
-        struct aorta_linear_args part = *whole;
-        part.shape.rows = rows;
-        part.x = from(whole->x, &p, s->dtype, s->in), part.y = (void *)from(whole->y, &p, s->dtype, s->out);
-        part.dy = from(whole->dy, &p, s->dtype, s->out), part.dx = (void *)from(whole->dx, &p, s->dtype, s->in);
+        const struct aorta_linear sizes[] = {[OP_FORWARD] = {s.dtype, rows, s.in, s.out},
+                                             [OP_INPUT] = {s.dtype, rows, s.out, s.in},
+                                             [OP_WEIGHT] = {s.dtype, s.out, rows, s.in}},
+                                  *size = &sizes[product];
+        struct aorta_range_info work = {.dtype = s.dtype, .dims = {{size->rows, size->in}, {size->in, size->out}}};
+        struct aorta_linear_args part = whole;
+        part.shape = (struct aorta_linear){s.dtype, rows, s.in, s.out};
+        part.x = from(whole.x, &p, s.dtype, s.in), part.y = (void *)from(whole.y, &p, s.dtype, s.out);
+        part.dy = from(whole.dy, &p, s.dtype, s.out), part.dx = (void *)from(whole.dx, &p, s.dtype, s.in);
         if (product == OP_WEIGHT) part.accumulate = op.pass->accumulate || p.index > 0;
-        AORTA_TRY(begin_product(op, products[product].name, &sizes[product]));
+        op_add_product(&work, size, 1);
+        AORTA_TRY(op_begin(op, products[product].name, work));
         AORTA_TRY(products[product].run(op.pass->stream, &part));
         AORTA_TRY(aorta_range_end(op.pass->recorder));
     }
-    return NULL;
+    return product == OP_WEIGHT ? op_ready(op, slot, 2) : NULL;
 }
 
-/* Reports to the caller that the gradients of unit parameters [slot, slot + count) are queued. */
-static aorta_status op_ready(struct aorta_model *model, const struct aorta_pass *pass, int unit, int slot, int count) {
-    if (!pass->gradient_ready) return NULL;
-    for (int s = slot + count - 1; s >= slot; s--)
-        AORTA_TRY(pass->gradient_ready(pass->user, aorta_model_parameter_index(model, unit, s)));
-    return NULL;
+static aorta_status linear_forward(struct op op, int slot, const void *x, void *y) {
+    return op_linear(op, OP_FORWARD, slot, (struct aorta_linear_args){.x = x, .y = y});
+}
+
+/* Its input's gradient is added to dx with `accumulate`. */
+static aorta_status linear_backward(struct op op, int slot, struct aorta_linear_args args) {
+    AORTA_TRY(op_linear(op, OP_WEIGHT, slot, args));
+    return op_linear(op, OP_INPUT, slot, args);
+}
+
+/* Its weights are `slot` and the next of the unit; `place`: of dropout, on x. */
+static struct aorta_norm norm_shape(struct op op, uint32_t place) {
+    const struct aorta_model_shape *s = &op.model->shape;
+    return (struct aorta_norm){.dtype = s->dtype,
+                               .rows = op.model->rows,
+                               .width = s->model_dim,
+                               .eps = 1e-5f,
+                               .dropout = op.layer < 0 ? 0 : (float)s->dropout,
+                               .rng = rng_of(op.pass, unit_of(op), place)};
+}
+
+static aorta_status norm_forward(struct op op, int slot, uint32_t place, const void *x, const void *residual,
+                                 const struct norm_memory *memory) {
+    const struct aorta_norm_args args = {.shape = norm_shape(op, place),
+                                         .x = x,
+                                         .residual = residual,
+                                         .gamma = op.view->weights[slot],
+                                         .beta = op.view->weights[slot + 1],
+                                         .sum = memory->sum,
+                                         .y = memory->y,
+                                         .mean = memory->mean,
+                                         .rstd = memory->rstd};
+    AORTA_TRY(op_begin(op, "norm_forward", op_moves(op.model, residual ? 4 : 2, args.shape.width)));
+    AORTA_TRY(aorta_norm_forward(op.pass->stream, &args));
+    return aorta_range_end(op.pass->recorder);
+}
+
+/* Where the gradient of a norm's x is made, beside dsum: of a layer's, before the dropout on it. */
+static void *gradient_before_dropout(const struct aorta_model *model, void *dsum) {
+    return model->shape.dropout > 0 ? model->dx : dsum;
+}
+
+/* `sum`: memory->sum, or where that is none x. `dbias`: of x, for a layer's. */
+static aorta_status norm_backward(struct op op, int slot, uint32_t place, const struct norm_memory *memory,
+                                  const void *sum, const void *dy, void *dsum, float *dbias) {
+    const struct aorta_norm shape = norm_shape(op, place);
+    const struct aorta_norm_backward_args args = {.shape = shape,
+                                                  .dy = dy,
+                                                  .sum = sum,
+                                                  .gamma = op.view->weights[slot],
+                                                  .mean = memory->mean,
+                                                  .rstd = memory->rstd,
+                                                  .dsum = dsum,
+                                                  .dx = shape.dropout > 0 ? op.model->dx : NULL,
+                                                  .dgamma = op.view->gradients[slot],
+                                                  .dbeta = op.view->gradients[slot + 1],
+                                                  .dbias = dbias,
+                                                  .accumulate = op.pass->accumulate};
+    AORTA_TRY(op_begin(op, "norm_backward", op_moves(op.model, args.dx ? 4 : 3, shape.width)));
+    AORTA_TRY(aorta_norm_backward(op.pass->stream, &args));
+    AORTA_TRY(aorta_range_end(op.pass->recorder));
+    return op_ready(op, slot, 2);
+}
+
+/* Forward, or with dy backward. */
+static aorta_status gelu(struct op op, uint32_t place, const void *x, const void *dy, void *out, float *dbias) {
+    const struct aorta_model_shape *s = &op.model->shape;
+    const struct aorta_gelu_args args = {.shape = {.dtype = s->dtype,
+                                                   .count = op.model->rows * s->mlp_hidden_dim,
+                                                   .dropout = (float)s->dropout,
+                                                   .rng = rng_of(op.pass, unit_of(op), place),
+                                                   .width = s->mlp_hidden_dim},
+                                         .x = x,
+                                         .dy = dy,
+                                         .out = out,
+                                         .dbias = dbias,
+                                         .accumulate = dy && op.pass->accumulate};
+    AORTA_TRY(op_begin(op, dy ? "gelu_backward" : "gelu_forward", op_moves(op.model, dy ? 3 : 2, s->mlp_hidden_dim)));
+    AORTA_TRY((dy ? aorta_gelu_backward : aorta_gelu_forward)(op.pass->stream, &args));
+    return aorta_range_end(op.pass->recorder);
 }
 
 /* Reports to the caller that a backward pass is about to read a layer's output, and returns what to read. */
@@ -162,57 +253,6 @@ static aorta_status op_output(const struct aorta_model *model, const struct aort
     struct aorta_layer_output o = aorta_model_output(model, layer);
     *output = o.copy ? o.copy : o.made;
     return o.copy && pass->output_needed ? pass->output_needed(pass->user, layer) : NULL;
-}
-
-/* ---- an encoder layer ----
- *   y1 = norm1(x + dropout(out_proj(attention(in_proj(x)))))
- *   y2 = norm2(y1 + dropout(linear2(dropout(gelu(linear1(y1)))))) */
-
-struct layer_shapes {
-    struct aorta_linear in_proj, out_proj, linear1, linear2;
-};
-
-static struct layer_shapes shapes_of(const struct aorta_model *model) {
-    int64_t n = model->rows, e = model->shape.model_dim, h = model->shape.mlp_hidden_dim;
-    enum aorta_dtype dtype = model->shape.dtype;
-    return (struct layer_shapes){.in_proj = {dtype, n, e, 3 * e},
-                                 .out_proj = {dtype, n, e, e},
-                                 .linear1 = {dtype, n, e, h},
-                                 .linear2 = {dtype, n, h, e}};
-}
-
-static const void *layer_input(const struct aorta_model *model, int layer) {
-    return layer == 0 ? model->x0 : model->layers[layer - 1].y2;
-}
-
-static aorta_status linear_forward(struct op op, struct aorta_linear shape, const void *x,
-                                   const struct aorta_unit_view *view, int slot, void *y) {
-    const struct aorta_linear_args args = {
-        .shape = shape, .x = x, .weight = view->weights[slot], .bias = view->weights[slot + 1], .y = y};
-    return op_linear(op, OP_FORWARD, &args);
-}
-
-static int unit_of(const struct aorta_model *model, struct op op) {
-    return op.layer < 0 ? (int)model->shape.num_layers : op.layer;
-}
-
-/* The gradients of a layer's weight and bias, which are `slot` and the next of the unit, then that of its input, added
- * to dx with `accumulate`. Without dbias another operation makes the bias's: it has the values. */
-static aorta_status linear_backward(struct aorta_model *model, struct op op, const struct aorta_unit_view *view,
-                                    int slot, struct aorta_linear_args args) {
-    args.weight = view->weights[slot], args.dweight = view->gradients[slot];
-    AORTA_TRY(op_linear(op, OP_WEIGHT, &args));
-    AORTA_TRY(op_ready(model, op.pass, unit_of(model, op), slot, 2));
-    return op_linear(op, OP_INPUT, &args);
-}
-
-/* Its weights are `slot` and the next of the unit. */
-static aorta_status norm_forward(struct op op, const struct aorta_model *model, const struct aorta_unit_view *view,
-                                 int slot, struct aorta_norm_args args) {
-    args.gamma = view->weights[slot], args.beta = view->weights[slot + 1];
-    AORTA_TRY(op_begin(op, "norm_forward", op_moves(model, args.residual ? 4 : 2, args.shape.width)));
-    AORTA_TRY(aorta_norm_forward(op.pass->stream, &args));
-    return aorta_range_end(op.pass->recorder);
 }
 
 /* Forward two products for each head, backward four. Query, key, value and the result, and backward their gradients. */
@@ -227,191 +267,105 @@ static struct aorta_range_info attention_work(const struct aorta_model *model, b
     return work;
 }
 
+/* ---- an encoder layer ----
+ *   y1 = norm1(x + dropout(out_proj(attention(in_proj(x)))))
+ *   y2 = norm2(y1 + dropout(linear2(dropout(gelu(linear1(y1)))))) */
+
+static const void *layer_input(const struct aorta_model *model, int layer) {
+    return layer == 0 ? model->x0 : model->layers[layer - 1].norm2.y;
+}
+
 struct aorta_range_info aorta_model_layer_work(const struct aorta_model *model, bool backward) {
-    const struct layer_shapes s = shapes_of(model);
     const struct aorta_range_info attention = attention_work(model, backward);
-    const struct aorta_linear *const products[] = {&s.in_proj, &s.out_proj, &s.linear1, &s.linear2};
     struct aorta_range_info work = {.flops = attention.flops,
                                     .bytes = attention.bytes,
                                     .attention_flops = attention.flops,
                                     .attention_bytes = attention.bytes};
-    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-        op_add_product(&work, products[i], backward ? 2 : 1);
+    for (int slot = IN_PROJ_WEIGHT; slot <= LINEAR2_WEIGHT; slot += 2) /* weights, their biases between them */
+        add_products(&work, model, 0, slot, backward ? 2 : 1);
     return work;
-}
-
-static aorta_status gelu(struct op op, const struct aorta_model *model, bool backward, struct aorta_gelu_args args) {
-    AORTA_TRY(op_begin(op, backward ? "gelu_backward" : "gelu_forward",
-                       op_moves(model, backward ? 3 : 2, model->shape.mlp_hidden_dim)));
-    AORTA_TRY((backward ? aorta_gelu_backward : aorta_gelu_forward)(op.pass->stream, &args));
-    return aorta_range_end(op.pass->recorder);
 }
 
 aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
                                        const struct aorta_unit_view *view) {
     const struct layer_memory *m = &model->layers[layer];
-    const struct layer_tags *t = &model->tags[layer];
-    struct layer_shapes s = shapes_of(model);
+    const struct op unit = {model, pass, view, layer, NULL}, attention = layer_op(unit, TAG_ATTENTION);
+    const struct aorta_attention_args attention_args = {.shape = aorta_model_attention(model, pass, layer),
+                                                        .qkv = m->qkv,
+                                                        .out = m->context,
+                                                        .saved = m->attention,
+                                                        .scratch = model->attention_scratch};
     const void *x = layer_input(model, layer);
-    float dropout = (float)model->shape.dropout;
-
-    AORTA_TRY(linear_forward((struct op){pass, t->in_proj, layer}, s.in_proj, x, view, IN_PROJ_WEIGHT, m->qkv));
-    struct op attention = {pass, t->attention, layer};
+    AORTA_TRY(linear_forward(layer_op(unit, TAG_IN_PROJ), IN_PROJ_WEIGHT, x, m->qkv));
     AORTA_TRY(op_begin(attention, "attention_forward", attention_work(model, false)));
-    AORTA_TRY(aorta_attention_forward(pass->stream,
-                                      &(struct aorta_attention_args){.shape = aorta_model_attention(model, pass, layer),
-                                                                     .qkv = m->qkv,
-                                                                     .out = m->context,
-                                                                     .saved = m->attention,
-                                                                     .scratch = model->attention_scratch}));
+    AORTA_TRY(aorta_attention_forward(pass->stream, &attention_args));
     AORTA_TRY(aorta_range_end(pass->recorder));
-    AORTA_TRY(
-        linear_forward((struct op){pass, t->out_proj, layer}, s.out_proj, m->context, view, OUT_PROJ_WEIGHT, m->sum1));
-    const struct aorta_norm_args norm1 = {.shape = norm_shape(model, pass, layer, SITE_AFTER_ATTENTION, dropout),
-                                          .x = m->sum1,
-                                          .residual = x,
-                                          .sum = m->sum1,
-                                          .y = m->y1,
-                                          .mean = m->mean1,
-                                          .rstd = m->rstd1};
-    AORTA_TRY(norm_forward((struct op){pass, t->norm1, layer}, model, view, NORM1_WEIGHT, norm1));
+    AORTA_TRY(linear_forward(layer_op(unit, TAG_OUT_PROJ), OUT_PROJ_WEIGHT, m->context, m->norm1.sum));
+    AORTA_TRY(norm_forward(layer_op(unit, TAG_NORM1), NORM1_WEIGHT, SITE_AFTER_ATTENTION, m->norm1.sum, x, &m->norm1));
 
-    AORTA_TRY(linear_forward((struct op){pass, t->linear1, layer}, s.linear1, m->y1, view, LINEAR1_WEIGHT, m->h));
-    const struct aorta_gelu_args gelu_args = {
-        .shape = gelu_shape(model, pass, layer, SITE_INSIDE_MLP), .x = m->h, .out = m->g};
-    AORTA_TRY(gelu((struct op){pass, t->gelu, layer}, model, false, gelu_args));
-    AORTA_TRY(linear_forward((struct op){pass, t->linear2, layer}, s.linear2, m->g, view, LINEAR2_WEIGHT, m->sum2));
-    const struct aorta_norm_args norm2 = {.shape = norm_shape(model, pass, layer, SITE_AFTER_MLP, dropout),
-                                          .x = m->sum2,
-                                          .residual = m->y1,
-                                          .sum = m->sum2,
-                                          .y = m->y2,
-                                          .mean = m->mean2,
-                                          .rstd = m->rstd2};
-    return norm_forward((struct op){pass, t->norm2, layer}, model, view, NORM2_WEIGHT, norm2);
-}
-
-static aorta_status norm_backward(struct aorta_model *model, struct op op, const struct aorta_unit_view *view, int slot,
-                                  struct aorta_norm_backward_args args) {
-    args.gamma = view->weights[slot];
-    args.dgamma = view->gradients[slot], args.dbeta = view->gradients[slot + 1];
-    args.accumulate = op.pass->accumulate;
-    AORTA_TRY(op_begin(op, "norm_backward", op_moves(model, args.dx ? 4 : 3, args.shape.width)));
-    AORTA_TRY(aorta_norm_backward(op.pass->stream, &args));
-    AORTA_TRY(aorta_range_end(op.pass->recorder));
-    return op_ready(model, op.pass, unit_of(model, op), slot, 2);
+    AORTA_TRY(linear_forward(layer_op(unit, TAG_LINEAR1), LINEAR1_WEIGHT, m->norm1.y, m->h));
+    AORTA_TRY(gelu(layer_op(unit, TAG_GELU), SITE_INSIDE_MLP, m->h, NULL, m->g, NULL));
+    AORTA_TRY(linear_forward(layer_op(unit, TAG_LINEAR2), LINEAR2_WEIGHT, m->g, m->norm2.sum));
+    return norm_forward(layer_op(unit, TAG_NORM2), NORM2_WEIGHT, SITE_AFTER_MLP, m->norm2.sum, m->norm1.y, &m->norm2);
 }
 
 /* The operation that makes the gradient of a layer's output makes that of its bias too: it has the values.
- * From dy (gradient of y2) to the gradient of y1, left in model->dsum. */
-static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
-                                 const struct aorta_unit_view *view, void *dy) {
-    const struct layer_memory *m = &model->layers[layer];
-    const struct layer_tags *t = &model->tags[layer];
-    float *const *g = view->gradients;
-    struct layer_shapes s = shapes_of(model);
-    float dropout = (float)model->shape.dropout;
-    void *dx = dropout > 0 ? model->dx : NULL, *doutput = dx ? dx : model->dsum;
-
-    const struct aorta_norm_backward_args norm2 = {.shape = norm_shape(model, pass, layer, SITE_AFTER_MLP, dropout),
-                                                   .dy = dy,
-                                                   .sum = m->sum2,
-                                                   .mean = m->mean2,
-                                                   .rstd = m->rstd2,
-                                                   .dsum = model->dsum,
-                                                   .dx = dx,
-                                                   .dbias = g[LINEAR2_BIAS]};
-    AORTA_TRY(norm_backward(model, (struct op){pass, t->norm2, layer}, view, NORM2_WEIGHT, norm2));
-    AORTA_TRY(linear_backward(
-        model, (struct op){pass, t->linear2, layer}, view, LINEAR2_WEIGHT,
-        (struct aorta_linear_args){.shape = s.linear2, .x = m->g, .dy = doutput, .dx = model->dhidden}));
-    const struct aorta_gelu_args gelu_args = {.shape = gelu_shape(model, pass, layer, SITE_INSIDE_MLP),
-                                              .x = m->h,
-                                              .dy = model->dhidden,
-                                              .out = model->dhidden,
-                                              .dbias = g[LINEAR1_BIAS],
-                                              .accumulate = pass->accumulate};
-    AORTA_TRY(gelu((struct op){pass, t->gelu, layer}, model, true, gelu_args));
-    return linear_backward(
-        model, (struct op){pass, t->linear1, layer}, view, LINEAR1_WEIGHT,
-        (struct aorta_linear_args){
-            .shape = s.linear1, .x = m->y1, .dy = model->dhidden, .dx = model->dsum, .accumulate = true});
+ * From dy (gradient of y2) to the gradient of y1, left in `dsum`. */
+static aorta_status mlp_backward(struct op unit, const void *dy, void *dsum) {
+    const struct aorta_model *model = unit.model;
+    const struct layer_memory *m = &model->layers[unit.layer];
+    float *const *g = unit.view->gradients;
+    void *doutput = gradient_before_dropout(model, dsum), *dhidden = model->dhidden;
+    AORTA_TRY(norm_backward(layer_op(unit, TAG_NORM2), NORM2_WEIGHT, SITE_AFTER_MLP, &m->norm2, m->norm2.sum, dy, dsum,
+                            g[LINEAR2_BIAS]));
+    AORTA_TRY(linear_backward(layer_op(unit, TAG_LINEAR2), LINEAR2_WEIGHT,
+                              (struct aorta_linear_args){.x = m->g, .dy = doutput, .dx = dhidden}));
+    AORTA_TRY(gelu(layer_op(unit, TAG_GELU), SITE_INSIDE_MLP, m->h, dhidden, dhidden, g[LINEAR1_BIAS]));
+    return linear_backward(layer_op(unit, TAG_LINEAR1), LINEAR1_WEIGHT,
+                           (struct aorta_linear_args){.x = m->norm1.y, .dy = dhidden, .dx = dsum, .accumulate = true});
 }
 
-/* From dy1 (gradient of y1) to the gradient of the layer's input, left in `dinput`. */
-static aorta_status attention_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
-                                       const struct aorta_unit_view *view, const void *dy1, void *dinput) {
-    const struct layer_memory *m = &model->layers[layer];
-    const struct layer_tags *t = &model->tags[layer];
-    float *const *g = view->gradients;
-    struct layer_shapes s = shapes_of(model);
-    float dropout = (float)model->shape.dropout;
-    void *dx = dropout > 0 ? model->dx : NULL, *doutput = dx ? dx : dinput;
-    struct op attention = {pass, t->attention, layer};
-
-    const struct aorta_norm_backward_args norm1 = {.shape =
-                                                       norm_shape(model, pass, layer, SITE_AFTER_ATTENTION, dropout),
-                                                   .dy = dy1,
-                                                   .sum = m->sum1,
-                                                   .mean = m->mean1,
-                                                   .rstd = m->rstd1,
-                                                   .dsum = dinput,
-                                                   .dx = dx,
-                                                   .dbias = g[OUT_PROJ_BIAS]};
-    AORTA_TRY(norm_backward(model, (struct op){pass, t->norm1, layer}, view, NORM1_WEIGHT, norm1));
-    AORTA_TRY(linear_backward(
-        model, (struct op){pass, t->out_proj, layer}, view, OUT_PROJ_WEIGHT,
-        (struct aorta_linear_args){.shape = s.out_proj, .x = m->context, .dy = doutput, .dx = model->dcontext}));
+/* From dy (gradient of y1) to the gradient of the layer's input, left in `dinput`. */
+static aorta_status attention_backward(struct op unit, const void *dy, void *dinput) {
+    const struct aorta_model *model = unit.model;
+    const struct aorta_pass *pass = unit.pass;
+    const struct layer_memory *m = &model->layers[unit.layer];
+    float *const *g = unit.view->gradients;
+    const struct op attention = layer_op(unit, TAG_ATTENTION);
+    const struct aorta_attention_args attention_args = {.shape = aorta_model_attention(model, pass, unit.layer),
+                                                        .qkv = m->qkv,
+                                                        .out_in = m->context,
+                                                        .saved_in = m->attention,
+                                                        .dout = model->dcontext,
+                                                        .dqkv = model->dqkv,
+                                                        .scratch = model->attention_scratch,
+                                                        .dbias = g[IN_PROJ_BIAS],
+                                                        .accumulate = pass->accumulate};
+    const void *x = model->x0;
+    void *doutput = gradient_before_dropout(model, dinput);
+    AORTA_TRY(norm_backward(layer_op(unit, TAG_NORM1), NORM1_WEIGHT, SITE_AFTER_ATTENTION, &m->norm1, m->norm1.sum, dy,
+                            dinput, g[OUT_PROJ_BIAS]));
+    AORTA_TRY(linear_backward(layer_op(unit, TAG_OUT_PROJ), OUT_PROJ_WEIGHT,
+                              (struct aorta_linear_args){.x = m->context, .dy = doutput, .dx = model->dcontext}));
     AORTA_TRY(op_begin(attention, "attention_backward", attention_work(model, true)));
-    AORTA_TRY(aorta_attention_backward(
-        pass->stream, &(struct aorta_attention_args){.shape = aorta_model_attention(model, pass, layer),
-                                                     .qkv = m->qkv,
-                                                     .out_in = m->context,
-                                                     .saved_in = m->attention,
-                                                     .dout = model->dcontext,
-                                                     .dqkv = model->dqkv,
-                                                     .scratch = model->attention_scratch,
-                                                     .dbias = g[IN_PROJ_BIAS],
-                                                     .accumulate = pass->accumulate}));
+    AORTA_TRY(aorta_attention_backward(pass->stream, &attention_args));
     AORTA_TRY(aorta_range_end(pass->recorder));
-    const void *input = model->x0;
-    if (layer > 0) AORTA_TRY(op_output(model, pass, layer - 1, &input));
-    return linear_backward(model, (struct op){pass, t->in_proj, layer}, view, IN_PROJ_WEIGHT,
-                           (struct aorta_linear_args){
-                               .shape = s.in_proj, .x = input, .dy = model->dqkv, .dx = dinput, .accumulate = true});
+    if (unit.layer > 0) AORTA_TRY(op_output(model, pass, unit.layer - 1, &x));
+    return linear_backward(layer_op(unit, TAG_IN_PROJ), IN_PROJ_WEIGHT,
+                           (struct aorta_linear_args){.x = x, .dy = model->dqkv, .dx = dinput, .accumulate = true});
 }
 
 /* model->dy holds the gradient of this layer's output on entry and of its input on return. */
 aorta_status aorta_model_layer_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
                                         const struct aorta_unit_view *view) {
-    AORTA_TRY(mlp_backward(model, pass, layer, view, model->dy));
-    return attention_backward(model, pass, layer, view, model->dsum, model->dy);
+    const struct op unit = {model, pass, view, layer, NULL};
+    AORTA_TRY(mlp_backward(unit, model->dy, model->dsum));
+    return attention_backward(unit, model->dsum, model->dy);
 }
 
 /* ---- the root unit ----
  * The root unit: x0 = dense_projection(dense) + embedding_projection(mean of embeddings) before the layers, and after
  * them scorer(norm(x)) and the loss. */
-
-struct root_shapes {
-    struct aorta_linear dense, projection, scorer0, scorer3;
-    struct aorta_embedding embedding;
-};
-
-static struct root_shapes root_shapes_of(const struct aorta_model *model) {
-    const struct aorta_model_shape *s = &model->shape;
-    int64_t n = model->rows, e = s->model_dim, h = s->mlp_hidden_dim;
-    return (struct root_shapes){
-        .dense = {s->dtype, n, s->num_dense_features * s->dense_dim, e},
-        .projection = {s->dtype, n, s->embedding_dim, e},
-        .scorer0 = {s->dtype, n, e, h},
-        .scorer3 = {s->dtype, n, h, 1},
-        .embedding = aorta_model_embedding(model),
-    };
-}
-
-static struct op root_op(const struct aorta_pass *pass, const char *tag) {
-    return (struct op){pass, tag, -1};
-}
 
 static const void *dense_input(const struct aorta_model *model, const struct aorta_batch *batch) {
     return model->dense ? model->dense : batch->dense;
@@ -419,77 +373,63 @@ static const void *dense_input(const struct aorta_model *model, const struct aor
 
 /* The data has no gradient. */
 struct aorta_range_info aorta_model_input_work(const struct aorta_model *model, bool backward) {
-    const struct root_shapes s = root_shapes_of(model);
     struct aorta_range_info work = {0};
-    op_add_product(&work, &s.dense, 1);
-    op_add_product(&work, &s.projection, backward ? 2 : 1);
+    add_products(&work, model, (int)model->shape.num_layers, DENSE_WEIGHT, 1);
+    add_products(&work, model, (int)model->shape.num_layers, PROJECTION_WEIGHT, backward ? 2 : 1);
     return work;
 }
 
 struct aorta_range_info aorta_model_head_work(const struct aorta_model *model) {
-    const struct root_shapes s = root_shapes_of(model);
     struct aorta_range_info work = {0};
-    op_add_product(&work, &s.scorer0, 3);
-    op_add_product(&work, &s.scorer3, 3);
-    return work;
-}
-
-static struct aorta_range_info cast_work(const struct aorta_model *model, const struct aorta_linear *dense) {
-    struct aorta_range_info work = op_moves(model, 1, dense->in);
-    work.bytes += dense->rows * dense->in * (int64_t)sizeof(float);
+    add_products(&work, model, (int)model->shape.num_layers, SCORER0_WEIGHT, 3);
+    add_products(&work, model, (int)model->shape.num_layers, SCORER3_WEIGHT, 3);
     return work;
 }
 
 aorta_status aorta_model_input_forward(struct aorta_model *model, const struct aorta_pass *pass,
                                        const struct aorta_batch *batch, const struct aorta_unit_view *root) {
-    const void *const *w = root->weights;
-    struct root_shapes s = root_shapes_of(model);
+    const struct aorta_model_shape *s = &model->shape;
+    const struct op unit = {model, pass, root, -1, NULL}, embedding = root_op(unit, "embedding"),
+                    projection = root_op(unit, "embedding_projection");
+    const struct aorta_embedding_args embedding_args = {.shape = aorta_model_embedding(model),
+                                                        .ids = batch->categorical,
+                                                        .table = root->weights[EMBEDDING_WEIGHT],
+                                                        .y = model->embedded,
+                                                        .order = model->order};
     if (model->dense) {
-        struct op cast = root_op(pass, "dense_projection.cast");
-        AORTA_TRY(op_begin(cast, "cast", cast_work(model, &s.dense)));
-        AORTA_TRY(aorta_cast(pass->stream, model->dense, model->shape.dtype, batch->dense, AORTA_F32,
-                             s.dense.rows * s.dense.in, 1));
+        const int64_t width = s->num_dense_features * s->dense_dim;
+        struct aorta_range_info work = op_moves(model, 1, width);
+        work.bytes += model->rows * width * (int64_t)sizeof(float);
+        AORTA_TRY(op_begin(root_op(unit, "dense_projection.cast"), "cast", work));
+        AORTA_TRY(aorta_cast(pass->stream, model->dense, s->dtype, batch->dense, AORTA_F32, model->rows * width, 1));
         AORTA_TRY(aorta_range_end(pass->recorder));
     }
-    struct op embedding = root_op(pass, "embedding");
-    AORTA_TRY(op_begin(embedding, "embedding_forward", op_moves(model, 1, s.embedding.dim)));
-    AORTA_TRY(aorta_embedding_forward(pass->stream, &(struct aorta_embedding_args){.shape = s.embedding,
-                                                                                   .ids = batch->categorical,
-                                                                                   .table = w[EMBEDDING_WEIGHT],
-                                                                                   .y = model->embedded}));
+    AORTA_TRY(op_begin(embedding, "embedding_forward", op_moves(model, 1, s->embedding_dim)));
+    AORTA_TRY(aorta_embedding_forward(pass->stream, &embedding_args));
     AORTA_TRY(aorta_range_end(pass->recorder));
-    AORTA_TRY(linear_forward(root_op(pass, "dense_projection"), s.dense, dense_input(model, batch), root, DENSE_WEIGHT,
-                             model->x0));
-    struct op projection = root_op(pass, "embedding_projection");
-    AORTA_TRY(linear_forward(projection, s.projection, model->embedded, root, PROJECTION_WEIGHT, model->projected));
-    AORTA_TRY(op_begin(projection, "add", op_moves(model, 3, model->shape.model_dim)));
-    AORTA_TRY(aorta_add(pass->stream, model->x0, model->projected, model->shape.dtype,
-                        model->rows * model->shape.model_dim, 1));
+    AORTA_TRY(linear_forward(root_op(unit, "dense_projection"), DENSE_WEIGHT, dense_input(model, batch), model->x0));
+    AORTA_TRY(linear_forward(projection, PROJECTION_WEIGHT, model->embedded, model->projected));
+    AORTA_TRY(op_begin(projection, "add", op_moves(model, 3, s->model_dim)));
+    AORTA_TRY(aorta_add(pass->stream, model->x0, model->projected, s->dtype, model->rows * s->model_dim, 1));
     AORTA_TRY(aorta_range_end(pass->recorder));
     if (!model->order) return NULL;
     /* Here the stream may wait for the first layer's weights, at the end of the backward pass it waits for nothing. */
     AORTA_TRY(op_begin(embedding, "embedding_order", (struct aorta_range_info){0}));
-    AORTA_TRY(aorta_embedding_order(
-        pass->stream,
-        &(struct aorta_embedding_args){.shape = s.embedding, .ids = batch->categorical, .order = model->order}));
+    AORTA_TRY(aorta_embedding_order(pass->stream, &embedding_args));
     return aorta_range_end(pass->recorder);
 }
 
-static aorta_status head_forward(struct aorta_model *model, const struct aorta_pass *pass, const void *x,
-                                 const struct aorta_unit_view *root) {
-    struct root_shapes s = root_shapes_of(model);
-    const struct aorta_norm_args norm = {
-        .shape = norm_shape(model, pass, 0, 0, 0), .x = x, .y = model->z, .mean = model->mean, .rstd = model->rstd};
-    const struct aorta_gelu_args gelu_args = {
-        .shape = gelu_shape(model, pass, model->shape.num_layers, 0), .x = model->s0, .out = model->s1};
-    AORTA_TRY(norm_forward(root_op(pass, "norm"), model, root, FINAL_NORM_WEIGHT, norm));
-    AORTA_TRY(linear_forward(root_op(pass, "scorer.0"), s.scorer0, model->z, root, SCORER0_WEIGHT, model->s0));
-    AORTA_TRY(gelu(root_op(pass, "scorer.gelu"), model, false, gelu_args));
-    return linear_forward(root_op(pass, "scorer.3"), s.scorer3, model->s1, root, SCORER3_WEIGHT, model->scores);
+static aorta_status head_forward(struct op unit, const void *x) {
+    const struct aorta_model *model = unit.model;
+    AORTA_TRY(norm_forward(root_op(unit, "norm"), FINAL_NORM_WEIGHT, 0, x, NULL, &model->norm));
+    AORTA_TRY(linear_forward(root_op(unit, "scorer.0"), SCORER0_WEIGHT, model->norm.y, model->s0));
+    AORTA_TRY(gelu(root_op(unit, "scorer.gelu"), 0, model->s0, NULL, model->s1, NULL));
+    return linear_forward(root_op(unit, "scorer.3"), SCORER3_WEIGHT, model->s1, model->scores);
 }
 
-static aorta_status loss(struct aorta_model *model, const struct aorta_pass *pass, const struct aorta_batch *batch) {
-    struct op op = root_op(pass, "loss");
+static aorta_status loss(struct op unit, const struct aorta_batch *batch) {
+    const struct aorta_model *model = unit.model;
+    const struct aorta_pass *pass = unit.pass;
     const struct aorta_bce_args bce = {.dtype = model->shape.dtype,
                                        .count = model->rows,
                                        .weight = pass->loss_weight,
@@ -499,87 +439,62 @@ static aorta_status loss(struct aorta_model *model, const struct aorta_pass *pas
                                        .importance = batch->importance,
                                        .state = pass->state,
                                        .dscores = model->dscores};
-    AORTA_TRY(op_begin(op, "bce_with_logits", op_moves(model, 2, 1)));
+    AORTA_TRY(op_begin(root_op(unit, "loss"), "bce_with_logits", op_moves(model, 2, 1)));
     AORTA_TRY(aorta_bce_with_logits(pass->stream, &bce));
-    return aorta_range_end(op.pass->recorder);
+    return aorta_range_end(pass->recorder);
 }
 
 /* Leaves the gradient of the last layer's output in model->dy. */
-static aorta_status head_backward(struct aorta_model *model, const struct aorta_pass *pass,
-                                  const struct aorta_unit_view *root) {
-    float *const *g = root->gradients;
-    struct root_shapes s = root_shapes_of(model);
-    const struct aorta_linear_args scorer3 = {
-        .shape = s.scorer3, .x = model->s1, .dy = model->dscores, .dx = model->dhidden, .dbias = g[SCORER3_BIAS]};
-    const struct aorta_gelu_args gelu_args = {.shape = gelu_shape(model, pass, model->shape.num_layers, 0),
-                                              .x = model->s0,
-                                              .dy = model->dhidden,
-                                              .out = model->dhidden,
-                                              .dbias = g[SCORER0_BIAS],
-                                              .accumulate = pass->accumulate};
-    struct aorta_norm_backward_args norm = {.shape = norm_shape(model, pass, 0, 0, 0),
-                                            .dy = model->dsum,
-                                            .mean = model->mean,
-                                            .rstd = model->rstd,
-                                            .dsum = model->dy};
-
-    AORTA_TRY(linear_backward(model, root_op(pass, "scorer.3"), root, SCORER3_WEIGHT, scorer3));
-    AORTA_TRY(gelu(root_op(pass, "scorer.gelu"), model, true, gelu_args));
+static aorta_status head_backward(struct op unit) {
+    const struct aorta_model *model = unit.model;
+    float *const *g = unit.view->gradients;
+    void *dhidden = model->dhidden;
+    const void *x;
     AORTA_TRY(linear_backward(
-        model, root_op(pass, "scorer.0"), root, SCORER0_WEIGHT,
-        (struct aorta_linear_args){.shape = s.scorer0, .x = model->z, .dy = model->dhidden, .dx = model->dsum}));
-    AORTA_TRY(op_output(model, pass, (int)model->shape.num_layers - 1, &norm.sum));
-    return norm_backward(model, root_op(pass, "norm"), root, FINAL_NORM_WEIGHT, norm);
+        root_op(unit, "scorer.3"), SCORER3_WEIGHT,
+        (struct aorta_linear_args){.x = model->s1, .dy = model->dscores, .dx = dhidden, .dbias = g[SCORER3_BIAS]}));
+    AORTA_TRY(gelu(root_op(unit, "scorer.gelu"), 0, model->s0, dhidden, dhidden, g[SCORER0_BIAS]));
+    AORTA_TRY(linear_backward(root_op(unit, "scorer.0"), SCORER0_WEIGHT,
+                              (struct aorta_linear_args){.x = model->norm.y, .dy = dhidden, .dx = model->dsum}));
+    AORTA_TRY(op_output(model, unit.pass, (int)model->shape.num_layers - 1, &x));
+    return norm_backward(root_op(unit, "norm"), FINAL_NORM_WEIGHT, 0, &model->norm, x, model->dsum, model->dy, NULL);
 }
 
 aorta_status aorta_model_head(struct aorta_model *model, const struct aorta_pass *pass, const struct aorta_batch *batch,
                               const struct aorta_unit_view *root) {
-    AORTA_TRY(head_forward(model, pass, model->layers[model->shape.num_layers - 1].y2, root));
-    AORTA_TRY(loss(model, pass, batch));
-    return head_backward(model, pass, root);
+    const struct op unit = {model, pass, root, -1, NULL};
+    AORTA_TRY(head_forward(unit, layer_input(model, (int)model->shape.num_layers)));
+    AORTA_TRY(loss(unit, batch));
+    return head_backward(unit);
 }
 
-static aorta_status embedding_backward(struct aorta_model *model, const struct aorta_pass *pass,
-                                       const struct aorta_batch *batch, float *dtable) {
-    struct root_shapes s = root_shapes_of(model);
-    struct op op = root_op(pass, "embedding");
-    AORTA_TRY(op_begin(op, "embedding_backward", op_moves(model, 1, s.embedding.dim)));
-    if (!pass->accumulate)
-        AORTA_TRY(
-            aorta_fill_bytes(pass->stream, dtable, 0, (size_t)(s.embedding.vocab * s.embedding.dim) * sizeof(float)));
-    AORTA_TRY(aorta_embedding_backward(pass->stream, &(struct aorta_embedding_args){.shape = s.embedding,
-                                                                                    .ids = batch->categorical,
-                                                                                    .order = model->order,
-                                                                                    .dy = model->dembedded,
-                                                                                    .dtable = dtable,
-                                                                                    .zeros = !pass->accumulate}));
-    return aorta_range_end(op.pass->recorder);
+static aorta_status embedding_backward(struct op unit, const struct aorta_batch *batch) {
+    const struct aorta_model *model = unit.model;
+    const struct aorta_pass *pass = unit.pass;
+    const struct aorta_embedding_args args = {.shape = aorta_model_embedding(model),
+                                              .ids = batch->categorical,
+                                              .order = model->order,
+                                              .dy = model->dembedded,
+                                              .dtable = unit.view->gradients[EMBEDDING_WEIGHT],
+                                              .zeros = !pass->accumulate};
+    const size_t bytes = (size_t)(args.shape.vocab * args.shape.dim) * sizeof(float);
+    AORTA_TRY(op_begin(root_op(unit, "embedding"), "embedding_backward", op_moves(model, 1, args.shape.dim)));
+    if (args.zeros) AORTA_TRY(aorta_fill_bytes(pass->stream, args.dtable, 0, bytes));
+    AORTA_TRY(aorta_embedding_backward(pass->stream, &args));
+    AORTA_TRY(aorta_range_end(pass->recorder));
+    return op_ready(unit, EMBEDDING_WEIGHT, 1);
 }
 
 /* The embedding first: its gradient is most of the unit's, and can be reduced during the products after it. */
 aorta_status aorta_model_input_backward(struct aorta_model *model, const struct aorta_pass *pass,
                                         const struct aorta_batch *batch, const struct aorta_unit_view *root) {
-    float *const *g = root->gradients;
-    struct root_shapes s = root_shapes_of(model);
-    int unit = (int)model->shape.num_layers;
-    struct op projection = root_op(pass, "embedding_projection");
-    const struct aorta_linear_args projected = {.shape = s.projection,
-                                                .x = model->embedded,
-                                                .weight = root->weights[PROJECTION_WEIGHT],
-                                                .dy = model->dy,
-                                                .dx = model->dembedded,
-                                                .dweight = g[PROJECTION_WEIGHT],
-                                                .dbias = g[PROJECTION_BIAS]};
-    const struct aorta_linear_args dense = {.shape = s.dense,
-                                            .x = dense_input(model, batch),
-                                            .dy = model->dy,
-                                            .dweight = g[DENSE_WEIGHT],
-                                            .dbias = g[DENSE_BIAS]};
-    AORTA_TRY(op_linear(projection, OP_INPUT, &projected));
-    AORTA_TRY(embedding_backward(model, pass, batch, g[EMBEDDING_WEIGHT]));
-    AORTA_TRY(op_ready(model, pass, unit, EMBEDDING_WEIGHT, 1));
-    AORTA_TRY(op_linear(projection, OP_WEIGHT, &projected));
-    AORTA_TRY(op_ready(model, pass, unit, PROJECTION_WEIGHT, 2));
-    AORTA_TRY(op_linear(root_op(pass, "dense_projection"), OP_WEIGHT, &dense));
-    return op_ready(model, pass, unit, DENSE_WEIGHT, 2);
+    const struct op unit = {model, pass, root, -1, NULL}, projection = root_op(unit, "embedding_projection");
+    const struct aorta_linear_args projected = {
+        .x = model->embedded, .dy = model->dy, .dx = model->dembedded, .dbias = root->gradients[PROJECTION_BIAS]};
+    const struct aorta_linear_args dense = {
+        .x = dense_input(model, batch), .dy = model->dy, .dbias = root->gradients[DENSE_BIAS]};
+    AORTA_TRY(op_linear(projection, OP_INPUT, PROJECTION_WEIGHT, projected));
+    AORTA_TRY(embedding_backward(unit, batch));
+    AORTA_TRY(op_linear(projection, OP_WEIGHT, PROJECTION_WEIGHT, projected));
+    return op_linear(root_op(unit, "dense_projection"), OP_WEIGHT, DENSE_WEIGHT, dense);
 }
