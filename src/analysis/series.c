@@ -19,8 +19,7 @@ struct making {
     struct aorta_series *series;
     struct waiting *waiting; /* ascending to_ns; those of a stream side by side once they are sorted by it */
     size_t count;
-    int64_t *from;       /* scratch: starts in order */
-    int64_t *throughout; /* by part: what waits in all of it, more than in all of the part before */
+    int64_t *from; /* scratch: starts in order */
     struct aorta_trace_busy busy;
     struct aorta_intervals both;
     struct aorta_arena scratch;
@@ -102,84 +101,76 @@ static struct waiting *gather(const struct aorta_trace_rank *rank, size_t *count
     return waiting;
 }
 
-static void sort_starts(struct making *making, const struct waiting *waiting, size_t count) {
+/* A queue whose length changes at launches and starts; of both at one moment the start comes first. */
+struct queue {
+    const int64_t *from; /* launches in order */
+    const struct waiting *waiting;
+    size_t count, launched, started;
+    /* from one moment to another */
+    size_t most;
+    int64_t full_ns;
+    double sum_ns;
+};
+
+/* Uses making->from. */
+static struct queue queue_of(struct making *making, const struct waiting *waiting, size_t count) {
     for (size_t i = 0; i < count; i++) making->from[i] = waiting[i].from_ns;
     aorta_sort_int64(making->from, count);
+    return (struct queue){.from = making->from, .waiting = waiting, .count = count};
 }
 
-/* The length of the queue changes at launches and starts; of both at one moment the start comes first. */
-static void most_of_parts(struct making *making) {
-    size_t launched = 0, started = 0;
-    sort_starts(making, making->waiting, making->count);
-    for (size_t i = 0; i < making->series->count; i++) {
-        struct aorta_series_part *part = &making->series->parts[i];
-        const bool last = i + 1 == making->series->count;
-        while (started < making->count && making->waiting[started].to_ns < part->start_ns) started++;
-        while (launched < making->count && making->from[launched] < part->start_ns) launched++;
-        part->queue_most = launched > started ? launched - started : 0;
-        while (launched < making->count && (last || making->from[launched] < part->end_ns)) {
-            while (started < making->count && making->waiting[started].to_ns <= making->from[launched]) started++;
-            launched++;
-            if (launched - started > part->queue_most) part->queue_most = launched - started;
+static void measure(struct queue *q, int64_t now_ns, int64_t end_ns) {
+    q->most = 0, q->full_ns = 0, q->sum_ns = 0;
+    for (;;) {
+        const size_t length = q->launched > q->started ? q->launched - q->started : 0;
+        const int64_t start_ns = q->started < q->count ? q->waiting[q->started].to_ns : INT64_MAX;
+        const bool launch = q->launched < q->count && q->from[q->launched] < start_ns;
+        const int64_t next_ns = launch ? q->from[q->launched] : start_ns,
+                      until_ns = next_ns < end_ns ? next_ns : end_ns;
+        if (length > q->most) q->most = length;
+        if (until_ns > now_ns) {
+            q->sum_ns += (double)length * (double)(until_ns - now_ns);
+            if (length >= FULL_QUEUE) q->full_ns += until_ns - now_ns;
+            now_ns = until_ns;
         }
+        if (next_ns >= end_ns) return;
+        q->launched += launch;
+        q->started += !launch;
     }
 }
 
-static double share_of(const struct aorta_series_part *part, const struct waiting *waiting) {
-    const int64_t from_ns = waiting->from_ns > part->start_ns ? waiting->from_ns : part->start_ns;
-    const int64_t to_ns = waiting->to_ns < part->end_ns ? waiting->to_ns : part->end_ns;
-    return to_ns > from_ns ? (double)(to_ns - from_ns) / (double)(part->end_ns - part->start_ns) : 0;
-}
-
-static void add_waiting(struct making *making, const struct waiting *waiting) {
-    const int64_t delay_ns = waiting->to_ns - waiting->from_ns;
+static void measure_parts_queue(struct making *making) {
     struct aorta_series_part *parts = making->series->parts;
-    const size_t first = part_at(making, waiting->from_ns), last = part_at(making, waiting->to_ns);
-    parts[last].started++;
-    parts[last].delay_ns += (double)delay_ns;
-    if (delay_ns > parts[last].delay_most_ns) parts[last].delay_most_ns = delay_ns;
-    if (waiting->from_ns >= parts[0].start_ns) parts[first].launches++;
-    parts[first].queue_mean += share_of(&parts[first], waiting);
-    if (first == last) return;
-    parts[last].queue_mean += share_of(&parts[last], waiting);
-    making->throughout[first + 1]++;
-    making->throughout[last]--;
-}
-
-static void measure_queue(struct making *making) {
-    int64_t throughout = 0;
-    for (size_t i = 0; i < making->count; i++) add_waiting(making, &making->waiting[i]);
+    struct queue queue = queue_of(making, making->waiting, making->count);
+    for (size_t i = 0; i < making->count; i++) {
+        const struct waiting *waiting = &making->waiting[i];
+        const int64_t delay_ns = waiting->to_ns - waiting->from_ns;
+        struct aorta_series_part *part = &parts[part_at(making, waiting->to_ns)];
+        part->started++;
+        part->delay_ns += (double)delay_ns;
+        if (delay_ns > part->delay_most_ns) part->delay_most_ns = delay_ns;
+        if (waiting->from_ns >= parts[0].start_ns) parts[part_at(making, waiting->from_ns)].launches++;
+    }
     for (size_t i = 0; i < making->series->count; i++) {
-        throughout += making->throughout[i];
-        making->series->parts[i].queue_mean += (double)throughout;
+        const int64_t ns = parts[i].end_ns - parts[i].start_ns;
+        measure(&queue, parts[i].start_ns, parts[i].end_ns);
+        parts[i].queue_most = queue.most;
+        parts[i].queue_mean = ns ? queue.sum_ns / (double)ns : (double)queue.most;
     }
-    most_of_parts(making);
 }
 
-/* waiting[0 … count): those of one stream. Uses their from_ns up. */
-static struct aorta_series_stream stream_of(struct making *making, struct waiting *waiting, size_t count) {
-    const int64_t first_ns = making->rank->figures.start_ns, span_ns = making->rank->figures.span_ns;
-    struct aorta_series_stream stream = {.stream = (uint32_t)waiting->stream};
-    int64_t before_ns = INT64_MIN;
-    size_t launched = 0, length = 0;
-    double sum_ns = 0;
-    sort_starts(making, waiting, count);
-    for (size_t started = 0; started < count;) {
-        const bool launch = launched < count && making->from[launched] < waiting[started].to_ns;
-        const int64_t at_ns = launch ? making->from[launched] : waiting[started].to_ns;
-        const int64_t since_ns = before_ns > first_ns ? before_ns : first_ns;
-        if (length && at_ns > since_ns) sum_ns += (double)length * (double)(at_ns - since_ns);
-        if (length >= FULL_QUEUE && at_ns > since_ns) stream.full_ns += at_ns - since_ns;
-        before_ns = at_ns;
-        launched += launch;
-        started += !launch;
-        length = launched > started ? launched - started : 0;
-        if (length > stream.queue_most) stream.queue_most = length;
-    }
-    stream.queue_mean = span_ns > 0 ? sum_ns / (double)span_ns : NAN;
+/* waiting[0 … count): those of one stream. Uses making->from. */
+static struct aorta_series_stream stream_of(struct making *making, const struct waiting *waiting, size_t count) {
+    const struct aorta_trace_figures *figures = &making->rank->figures;
+    struct queue queue = queue_of(making, waiting, count);
+    measure(&queue, figures->start_ns, figures->end_ns);
     for (size_t i = 0; i < count; i++) making->from[i] = waiting[i].to_ns - waiting[i].from_ns;
-    stream.delay = aorta_trace_times_of(making->from, count);
-    return stream;
+    return (struct aorta_series_stream){.stream = (uint32_t)waiting->stream,
+                                        .queue_mean =
+                                            figures->span_ns > 0 ? queue.sum_ns / (double)figures->span_ns : NAN,
+                                        .queue_most = queue.most,
+                                        .full_ns = queue.full_ns,
+                                        .delay = aorta_trace_times_of(making->from, count)};
 }
 
 static AORTA_ORDER(most_first, struct aorta_series_stream, AORTA_DOWN(delay.count) AORTA_UP(stream));
@@ -217,13 +208,12 @@ static void make(struct making *making, size_t count, struct aorta_arena *arena)
     struct aorta_series *series = making->series;
     series->parts = aorta_arena_alloc(arena, count * sizeof *series->parts);
     series->count = series->parts ? count : 0;
-    making->throughout = aorta_arena_alloc(&making->scratch, (count + 1) * sizeof *making->throughout);
     making->waiting = gather(making->rank, &making->count, &making->scratch);
     making->from = aorta_arena_raw(&making->scratch, making->count * sizeof *making->from);
     if (making->scratch.failed || !series->count) return;
     measure_parts(making);
     for (size_t i = 0; i < making->rank->work_count; i++) add_bytes(making, &making->rank->work[i]);
-    measure_queue(making);
+    measure_parts_queue(making);
     series->launched = making->count;
     measure_streams(making, arena);
     if (making->rank->trace->allocation_count) measure_memory(making, arena);

@@ -61,18 +61,22 @@ struct read {
     struct aorta_trace_analysis analysis;
 };
 
-static void read_trace(struct read *read, bool launches) {
+static void read_text(struct read *read, const char *text, size_t length) {
     char path[] = "/tmp/aorta_series_XXXXXX.json";
-    struct aorta_text text = {0};
     *read = (struct read){0};
     const int file = mkstemps(path, 5);
     assert_true(file >= 0);
     close(file);
-    write_trace(&text, launches);
-    check_ok(aorta_file_replace(path, text.data, text.length));
+    check_ok(aorta_file_replace(path, text, length));
     check_ok(aorta_trace_open(path, NULL, &read->list));
     check_ok(aorta_trace_analyze(&read->list, NULL, &read->analysis));
     unlink(path);
+}
+
+static void read_trace(struct read *read, bool launches) {
+    struct aorta_text text = {0};
+    write_trace(&text, launches);
+    read_text(read, text.data, text.length);
     aorta_text_free(&text);
 }
 
@@ -156,6 +160,31 @@ static void streams_have_their_own_queues(void **state) {
     free_read(&read);
 }
 
+/* Clocks that differ: work of two streams starts at one moment, before its launches. It has not waited. */
+static void work_before_its_launch_is_in_no_queue(void **state) {
+    (void)state;
+    struct read read;
+    struct aorta_arena arena = {0};
+    struct aorta_series series;
+    struct aorta_text text = {0};
+    aorta_text_puts(&text, head);
+    for (int i = 1; i <= 2; i++)
+        aorta_text_printf(&text,
+                          "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":1,"
+                          "\"ts\":%d,\"dur\":1,\"args\":{\"correlation\":%d}},\n"
+                          "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a\",\"pid\":0,\"tid\":%d,\"ts\":20,\"dur\":10,"
+                          "\"args\":{\"device\":0,\"stream\":%d,\"correlation\":%d}}%s\n",
+                          20 + i, i, i, i, i, i == 1 ? "," : "]}");
+    read_text(&read, text.data, text.length);
+    aorta_series_make(&read.analysis.ranks[0], 2, &arena, &series);
+    assert_int_equal(series.launched, 2);
+    assert_int_equal(series.parts[0].queue_most, 0);
+    assert_float_equal(series.parts[0].queue_mean, 0, 1e-9);
+    aorta_text_free(&text);
+    aorta_arena_free(&arena);
+    free_read(&read);
+}
+
 static void sequences_count_once_and_for_the_outermost(void **state) {
     (void)state;
     struct read read;
@@ -201,6 +230,7 @@ int main(void) {
         cmocka_unit_test(parts_have_queues_delays_and_bytes),
         cmocka_unit_test(more_parts_say_the_same),
         cmocka_unit_test(streams_have_their_own_queues),
+        cmocka_unit_test(work_before_its_launch_is_in_no_queue),
         cmocka_unit_test(sequences_count_once_and_for_the_outermost),
         cmocka_unit_test(what_is_not_recorded_is_not_known),
     };
