@@ -55,7 +55,7 @@ struct host {
                        * has several ranks */
     int64_t usual_gap_ns, pause_ns;
     uint32_t batch, batches; /* end of the last wait for a loader, NONE: none so far; batches since then */
-    struct silence *silent;  /* a heap: the latest first, of equal ones the first thread; some are over */
+    struct silence *silent;  /* the latest last, of equal ones the first thread; some are over */
     size_t silent_count;
 };
 
@@ -290,26 +290,15 @@ static void end_until(struct host *host, struct thread *thread, int64_t time_ns)
         end_call(host, thread);
 }
 
-static bool is_before(const struct silence *a, const struct silence *b) {
+static bool is_later(const struct silence *a, const struct silence *b) {
     return a->since_ns != b->since_ns ? a->since_ns > b->since_ns : a->thread < b->thread;
 }
 
+/* Few are later: those of calls that other threads are in. */
 static void add_silence(struct host *host, struct silence silence) {
-    struct silence *heap = host->silent;
     size_t at = host->silent_count++;
-    for (; at && is_before(&silence, &heap[(at - 1) / 2]); at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
-    heap[at] = silence;
-}
-
-static void drop_silence(struct host *host) {
-    struct silence *heap = host->silent, last = heap[--host->silent_count];
-    size_t at = 0;
-    for (size_t child; (child = 2 * at + 1) < host->silent_count; at = child) {
-        if (child + 1 < host->silent_count && is_before(&heap[child + 1], &heap[child])) child++;
-        if (!is_before(&heap[child], &last)) break;
-        heap[at] = heap[child];
-    }
-    heap[at] = last;
+    for (; at && is_later(&host->silent[at - 1], &silence); at--) host->silent[at] = host->silent[at - 1];
+    host->silent[at] = silence;
 }
 
 /* After a call of this thread, up to its next one. */
@@ -330,10 +319,10 @@ static const struct thread *handed_over_by(struct host *host, const struct threa
     int64_t start_ns = calls[call].start_ns;
     if (latest_ns != INT64_MIN && start_ns - latest_ns < QUIET_NS) return NULL;
     while (host->silent_count) {
-        const struct silence *latest = &host->silent[0];
+        const struct silence *latest = &host->silent[host->silent_count - 1];
         const struct thread *other = &host->threads[latest->thread];
         if (other != thread && other->last_call == latest->call) return latest->since_ns > latest_ns ? other : NULL;
-        drop_silence(host); /* it has gone on, or goes on now */
+        host->silent_count--; /* it has gone on, or goes on now */
     }
     return NULL;
 }
