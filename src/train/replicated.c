@@ -105,12 +105,7 @@ static aorta_status make_buckets(struct replicated *r) {
 
 /* Padding is summed and updated with the parameters and must stay zero. */
 static aorta_status take(struct replicated *r, const char *name, int64_t count, size_t size, void *place) {
-    const size_t bytes = (size_t)count * size;
-    return bytes ? aorta_own_zeros(&r->context->owned, aorta_train_compute(r->context), bytes, name, place) : NULL;
-}
-
-static aorta_status take_floats(struct replicated *r, const char *name, int64_t count, float **memory) {
-    return take(r, name, count, sizeof **memory, memory);
+    return aorta_own_zeros(&r->context->owned, aorta_train_compute(r->context), (size_t)count * size, name, place);
 }
 
 static int64_t largest_bucket(const struct replicated *r) {
@@ -122,25 +117,25 @@ static int64_t largest_bucket(const struct replicated *r) {
 
 static aorta_status take_memory(struct replicated *r) {
     const struct aorta_distributed_options *d = distributed(r);
-    AORTA_TRY(take_floats(r, "parameters", r->base.own.count, &r->base.own.parameters));
-    AORTA_TRY(take_floats(r, "gradients", r->base.own.count, &r->base.own.gradients));
-    AORTA_TRY(take_floats(r, "first moments of AdamW", r->base.own.count, &r->base.own.m));
-    AORTA_TRY(take_floats(r, "second moments of AdamW", r->base.own.count, &r->base.own.v));
+    AORTA_TRY(take(r, "parameters", r->base.own.count, sizeof(float), &r->base.own.parameters));
+    AORTA_TRY(take(r, "gradients", r->base.own.count, sizeof(float), &r->base.own.gradients));
+    AORTA_TRY(take(r, "first moments of AdamW", r->base.own.count, sizeof(float), &r->base.own.m));
+    AORTA_TRY(take(r, "second moments of AdamW", r->base.own.count, sizeof(float), &r->base.own.v));
     if (r->context->dtype != AORTA_F32)
         AORTA_TRY(take(r, "parameters in 16 bits", r->base.own.count, aorta_dtype_size(r->context->dtype),
                        &r->base.own.copy));
     r->bucket_memory = r->base.own.gradients;
     if (!is_ddp(r)) return NULL;
     if (!d->gradient_as_bucket_view)
-        AORTA_TRY(take_floats(r, "gradient buckets", r->base.own.count, &r->bucket_memory));
+        AORTA_TRY(take(r, "gradient buckets", r->base.own.count, sizeof(float), &r->bucket_memory));
     if (d->overlap_reduce_scatter) {
         AORTA_TRY(aorta_train_duplicate_world(r->context, &r->stress_comm));
-        AORTA_TRY(take_floats(r, "result of the additional reduce-scatter", largest_bucket(r), &r->stress));
+        AORTA_TRY(take(r, "result of the additional reduce-scatter", largest_bucket(r), sizeof(float), &r->stress));
         if (d->overlap_clone_for_reduce_scatter)
-            AORTA_TRY(take_floats(r, "clone for the additional reduce-scatter", largest_bucket(r), &r->clone));
+            AORTA_TRY(take(r, "clone for the additional reduce-scatter", largest_bucket(r), sizeof(float), &r->clone));
     }
     if (!d->find_unused_parameters) return NULL;
-    return take_floats(r, "map of used parameters", r->parameter_count, &r->used_map);
+    return take(r, "map of used parameters", r->parameter_count, sizeof(float), &r->used_map);
 }
 
 /* ---- export ---- */

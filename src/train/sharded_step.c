@@ -23,26 +23,38 @@ static bool overlapping(const struct sharded *s) {
     return s->context->options->distributed.enable_overlap;
 }
 
+static struct aorta_stream *stream_of(const struct sharded *s, enum aorta_flow flow) {
+    return aorta_train_stream(s->context, flow);
+}
+
+/* A collective of a unit on the group of the flow: all-reduces are those of ranks that hold the same shard. */
+static aorta_status collect(const struct sharded *s, enum aorta_flow flow, int unit, struct aorta_comm_call call) {
+    const bool gather = flow == AORTA_FLOW_ALL_GATHER, sum = flow == AORTA_FLOW_ALL_REDUCE;
+    const struct aorta_train_collective collective = {
+        .flow = flow,
+        .comm = gather ? s->gather_comm
+                : sum  ? s->replicate_comm
+                       : s->reduce_comm,
+        .group = sum ? s->replicate_group : s->group,
+        .group_stride = sum ? s->ranks : 0,
+        .tag = aorta_model_unit_name(s->context->model, unit),
+        .layer = unit < s->layers ? unit : -1,
+        .call = call,
+    };
+    return aorta_train_collect(s->context, &collective);
+}
+
 /* Queues the all-gather of a unit into `slot` and records `gathered`. */
 static aorta_status run_gather(struct sharded *s, const struct gather *gather, void *slot) {
-    const struct aorta_train_context *c = s->context;
-    const struct aorta_train_collective collective = {
-        .flow = AORTA_FLOW_ALL_GATHER,
-        .comm = s->gather_comm,
-        .group = s->group,
-        .tag = aorta_model_unit_name(c->model, gather->unit),
-        .layer = gather->unit < s->layers ? gather->unit : -1,
-        .call = aorta_sharded_gather(s, gather->unit, slot),
-    };
-    if (!overlapping(s))
-        AORTA_TRY(aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_ALL_GATHER), compute(s), s->now));
-    AORTA_TRY(aorta_train_collect(c, &collective));
-    return aorta_event_record(gather->gathered, aorta_train_stream(c, AORTA_FLOW_ALL_GATHER));
+    struct aorta_stream *stream = stream_of(s, AORTA_FLOW_ALL_GATHER);
+    if (!overlapping(s)) AORTA_TRY(aorta_train_follow(stream, compute(s), s->now));
+    AORTA_TRY(collect(s, AORTA_FLOW_ALL_GATHER, gather->unit, aorta_sharded_gather(s, gather->unit, slot)));
+    return aorta_event_record(gather->gathered, stream);
 }
 
 /* Makes gather `number` wait, beyond its slot, as the options require; no wait if it is prefetched freely. */
 static aorta_status wait_for_policy(struct sharded *s, int number) {
-    struct aorta_stream *stream = aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER);
+    struct aorta_stream *stream = stream_of(s, AORTA_FLOW_ALL_GATHER);
     if (number == 0) return NULL;
     if (number < s->layers)
         return fsdp(s)->forward_prefetch ? NULL : aorta_stream_wait(stream, s->gathers[number - 1].used);
@@ -56,8 +68,7 @@ static aorta_status wait_for_policy(struct sharded *s, int number) {
 static aorta_status issue_gather(struct sharded *s, int number) {
     const struct gather *gather = &s->gathers[number];
     int user = s->slot_users[gather->slot];
-    if (user >= 0)
-        AORTA_TRY(aorta_stream_wait(aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER), s->gathers[user].used));
+    if (user >= 0) AORTA_TRY(aorta_stream_wait(stream_of(s, AORTA_FLOW_ALL_GATHER), s->gathers[user].used));
     AORTA_TRY(wait_for_policy(s, number));
     AORTA_TRY(run_gather(s, gather, s->slots[gather->slot]));
     s->slot_users[gather->slot] = number;
@@ -93,7 +104,7 @@ aorta_status aorta_sharded_micro_begin(struct aorta_strategy *strategy, int64_t 
         for (int i = 0; i < s->slot_count; i++) s->slot_users[i] = -1;
         s->layer_gradients_used[0] = s->layer_gradients_used[1] = false;
     } else if (!s->root_ahead) { /* its slot is free after its backward pass */
-        AORTA_TRY(aorta_stream_wait(aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER), s->root.used));
+        AORTA_TRY(aorta_stream_wait(stream_of(s, AORTA_FLOW_ALL_GATHER), s->root.used));
     }
     return s->root_ahead ? NULL : run_gather(s, &s->root, s->root_slot);
 }
@@ -180,17 +191,9 @@ static struct aorta_comm_call reduction(struct sharded *s, int unit, bool made) 
 }
 
 static aorta_status scatter(struct sharded *s, int unit, bool made) {
-    const struct aorta_train_context *c = s->context;
-    AORTA_TRY(aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER), compute(s), s->made));
-    const struct aorta_train_collective collective = {
-        .flow = AORTA_FLOW_REDUCE_SCATTER,
-        .comm = s->reduce_comm,
-        .group = s->group,
-        .tag = aorta_model_unit_name(c->model, unit),
-        .layer = unit < s->layers ? unit : -1,
-        .call = reduction(s, unit, made),
-    };
-    return collective.call.piece_count ? aorta_train_collect(c, &collective) : NULL;
+    AORTA_TRY(aorta_train_follow(stream_of(s, AORTA_FLOW_REDUCE_SCATTER), compute(s), s->made));
+    const struct aorta_comm_call call = reduction(s, unit, made);
+    return call.piece_count ? collect(s, AORTA_FLOW_REDUCE_SCATTER, unit, call) : NULL;
 }
 
 /* With a reduction in two parts, the first part starts when the root unit's largest gradient (the embedding's) is made:
@@ -203,46 +206,31 @@ aorta_status aorta_sharded_gradient_ready(struct aorta_strategy *strategy, int p
     return p->slot == s->root_largest ? scatter(s, p->unit, true) : NULL;
 }
 
-/* Hybrid: the shard is summed over the ranks that hold the same one, on the all-reduce stream. */
-static aorta_status all_reduce_shard(struct sharded *s, int unit, float *shard) {
-    const struct aorta_train_context *c = s->context;
-    AORTA_TRY(aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE),
-                                 aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER), s->now));
-    const struct aorta_train_collective collective = {
-        .flow = AORTA_FLOW_ALL_REDUCE,
-        .comm = s->replicate_comm,
-        .group = s->replicate_group,
-        .group_stride = s->ranks,
-        .tag = aorta_model_unit_name(c->model, unit),
-        .layer = unit < s->layers ? unit : -1,
-        .call = aorta_train_call(AORTA_ALL_REDUCE, shard, shard, (size_t)s->layouts[unit].shard),
-    };
-    return aorta_train_collect(c, &collective);
-}
-
 static aorta_status add_to_earlier(struct sharded *s, int unit, const float *shard) {
     int64_t count = s->layouts[unit].shard;
     AORTA_TRY(aorta_train_begin(s->context, AORTA_FLOW_REDUCE_SCATTER, AORTA_RANGE_COMPUTE,
                                 aorta_model_unit_name(s->context->model, unit), "accumulate_gradients", 0));
-    AORTA_TRY(aorta_add(aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER),
-                        s->base.own.gradients + s->bases[unit], shard, AORTA_F32, count, 1));
+    AORTA_TRY(aorta_add(stream_of(s, AORTA_FLOW_REDUCE_SCATTER), s->base.own.gradients + s->bases[unit], shard,
+                        AORTA_F32, count, 1));
     return aorta_train_end(s->context);
 }
 
-/* Reduced gradients have their sum at the end of `last`. When micro-batches are added up, all use one memory, and the
- * next reduction must not write it before that. */
+/* Hybrid: the shard is summed over the ranks that hold the same one, at the end of `last`. When micro-batches are added
+ * up, all use one memory, and the next reduction must not write it before that. */
 static aorta_status sum_over_groups(struct sharded *s, int unit, struct aorta_stream **last) {
-    struct aorta_stream *scattering = *last, *summing = aorta_train_stream(s->context, AORTA_FLOW_ALL_REDUCE);
+    struct aorta_stream *scattering = *last, *summing = stream_of(s, AORTA_FLOW_ALL_REDUCE);
+    float *shard = reduced_gradients(s, unit);
     if (!s->replicate_comm) return NULL;
-    AORTA_TRY(all_reduce_shard(s, unit, reduced_gradients(s, unit)));
+    AORTA_TRY(aorta_train_follow(summing, scattering, s->now));
+    AORTA_TRY(collect(s, AORTA_FLOW_ALL_REDUCE, unit,
+                      aorta_train_call(AORTA_ALL_REDUCE, shard, shard, (size_t)s->layouts[unit].shard)));
     if (s->layer_micro_gradients) return aorta_train_follow(scattering, summing, s->now);
     *last = summing;
     return NULL;
 }
 
 static aorta_status reduce(struct sharded *s, int unit) {
-    struct aorta_stream *last = aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER);
-
+    struct aorta_stream *last = stream_of(s, AORTA_FLOW_REDUCE_SCATTER);
     AORTA_TRY(scatter(s, unit, false));
     if (unit < s->layers) AORTA_TRY(aorta_event_record(s->layer_gradients_free[gradient_buffer(s, unit)], last));
     AORTA_TRY(sum_over_groups(s, unit, &last));
@@ -262,22 +250,22 @@ aorta_status aorta_sharded_release(struct aorta_strategy *strategy, int unit, en
 
 aorta_status aorta_sharded_finish_layers(struct aorta_strategy *strategy) {
     struct sharded *s = self(strategy);
-    return aorta_stream_wait(aorta_train_stream(s->context, AORTA_FLOW_OPTIMIZER), s->layers_reduced);
+    return aorta_stream_wait(stream_of(s, AORTA_FLOW_OPTIMIZER), s->layers_reduced);
 }
 
 aorta_status aorta_sharded_finish(struct aorta_strategy *strategy) {
     struct sharded *s = self(strategy);
-    struct aorta_stream *optimizer = aorta_train_stream(s->context, AORTA_FLOW_OPTIMIZER);
-    AORTA_TRY(aorta_train_follow(optimizer, aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER), s->now));
+    struct aorta_stream *optimizer = stream_of(s, AORTA_FLOW_OPTIMIZER);
+    AORTA_TRY(aorta_train_follow(optimizer, stream_of(s, AORTA_FLOW_REDUCE_SCATTER), s->now));
     if (!s->replicate_comm) return NULL;
-    return aorta_train_follow(optimizer, aorta_train_stream(s->context, AORTA_FLOW_ALL_REDUCE), s->now);
+    return aorta_train_follow(optimizer, stream_of(s, AORTA_FLOW_ALL_REDUCE), s->now);
 }
 
 /* Its slot is free: the optimizer has waited for the reduction of what backward made from it. */
 aorta_status aorta_sharded_root_updated(struct aorta_strategy *strategy) {
     struct sharded *s = self(strategy);
-    struct aorta_stream *stream = aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER);
-    AORTA_TRY(aorta_train_follow(stream, aorta_train_stream(s->context, AORTA_FLOW_OPTIMIZER), s->now));
+    struct aorta_stream *stream = stream_of(s, AORTA_FLOW_ALL_GATHER);
+    AORTA_TRY(aorta_train_follow(stream, stream_of(s, AORTA_FLOW_OPTIMIZER), s->now));
     return run_gather(s, &s->root, s->root_slot);
 }
 
