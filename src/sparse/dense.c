@@ -50,7 +50,7 @@ struct aorta_sparse_dense {
     float *parameters, *gradients, *square_sum, *ones;
     float **outputs;  /* of each layer, fp32; after the ReLU */
     float *gated;     /* the interaction */
-    float *wide[2];   /* gradients on the way back, as wide as the widest layer */
+    float *wide[2];   /* the gradient on the way back and the next one, as wide as the widest layer */
     float *projected; /* gradient of the projection's output */
 };
 
@@ -202,7 +202,12 @@ static aorta_status top_forward(struct aorta_sparse_dense *d, const struct aorta
     return aorta_train_end(d->context);
 }
 
-/* Back through the layers after the interaction: their gradients and, in wide[0], that of the interaction. */
+static void swap_wide(struct aorta_sparse_dense *d) {
+    float *first = d->wide[0];
+    d->wide[0] = d->wide[1], d->wide[1] = first;
+}
+
+/* Back through the layers after the interaction: their gradients and, in wide[0], that of the dense side. */
 static aorta_status top_backward(struct aorta_sparse_dense *d, const struct aorta_sparse_pass *pass) {
     const int projection = d->shape.bottom, score = d->shape.count - 1;
     const struct aorta_bce_args bce = {.dtype = AORTA_F32,
@@ -214,25 +219,21 @@ static aorta_status top_backward(struct aorta_sparse_dense *d, const struct aort
                                        .importance = d->ones,
                                        .state = d->context->state,
                                        .dscores = d->wide[0]};
-    int now = 0;
     AORTA_TRY(aorta_bce_with_logits(compute_of(d), &bce));
     for (int i = score; i > projection; i--) {
         const float *x = i == projection + 1 ? d->gated : d->outputs[i - 1];
-        if (i != score) AORTA_TRY(relu_backward(d, i, pass->samples, d->wide[now]));
-        AORTA_TRY(backward_weight(d, i, pass->samples, x, d->wide[now]));
-        AORTA_TRY(backward_input(d, i, pass->samples, d->wide[now], d->wide[1 - now]));
-        now = 1 - now;
+        if (i != score) AORTA_TRY(relu_backward(d, i, pass->samples, d->wide[0]));
+        AORTA_TRY(backward_weight(d, i, pass->samples, x, d->wide[0]));
+        AORTA_TRY(backward_input(d, i, pass->samples, d->wide[0], d->wide[1]));
+        swap_wide(d);
     }
-    /* That of the dense side stays in the other one. */
     AORTA_TRY(aorta_gate_backward(compute_of(d), &(struct aorta_gate_args){.count = pass->samples * d->shape.width,
                                                                            .z = d->outputs[projection],
                                                                            .d = d->outputs[projection - 1],
-                                                                           .dy = d->wide[now],
+                                                                           .dy = d->wide[0],
                                                                            .dz = d->projected,
-                                                                           .dd = d->wide[1 - now]}));
-    if (now == 1) return NULL;
-    float *other = d->wide[0];
-    d->wide[0] = d->wide[1], d->wide[1] = other;
+                                                                           .dd = d->wide[1]}));
+    swap_wide(d);
     return NULL;
 }
 
@@ -247,14 +248,13 @@ aorta_status aorta_sparse_dense_top(struct aorta_sparse_dense *d, const struct a
 }
 
 aorta_status aorta_sparse_dense_backward(struct aorta_sparse_dense *d, const struct aorta_sparse_pass *pass) {
-    int now = 0;
     AORTA_TRY(begin(d, "bottom_backward", 0, d->shape.bottom + 1, 1, pass->samples));
     AORTA_TRY(backward_weight(d, d->shape.bottom, pass->samples, pass->pooled, d->projected));
     for (int i = d->shape.bottom - 1; i >= 0; i--) {
-        AORTA_TRY(relu_backward(d, i, pass->samples, d->wide[now]));
-        AORTA_TRY(backward_weight(d, i, pass->samples, i ? d->outputs[i - 1] : pass->features, d->wide[now]));
-        if (i) AORTA_TRY(backward_input(d, i, pass->samples, d->wide[now], d->wide[1 - now]));
-        now = 1 - now;
+        AORTA_TRY(relu_backward(d, i, pass->samples, d->wide[0]));
+        AORTA_TRY(backward_weight(d, i, pass->samples, i ? d->outputs[i - 1] : pass->features, d->wide[0]));
+        if (i) AORTA_TRY(backward_input(d, i, pass->samples, d->wide[0], d->wide[1]));
+        swap_wide(d);
     }
     return aorta_train_end(d->context);
 }

@@ -32,7 +32,8 @@ struct sparse {
     struct aorta_sparse_maker maker;
     struct aorta_train_context *context;                          /* NULL: not open */
     struct aorta_comm *id;                                        /* all ranks, for ids */
-    struct aorta_sparse_exchange *exchanges[AORTA_SPARSE_GROUPS]; /* NULL: the group has no features */
+    struct aorta_sparse_exchange *exchanges[AORTA_SPARSE_GROUPS]; /* of groups that have features */
+    int exchange_count;
     struct aorta_sparse_dense *dense;
     struct aorta_sparse_layout *layouts; /* of each batch */
     char *batches;                       /* pinned */
@@ -172,9 +173,9 @@ static aorta_status make_batches(struct sparse *s) {
     return NULL;
 }
 
-static struct aorta_sparse_input input_of(const struct sparse *s, int64_t step, int group) {
+static struct aorta_sparse_input input_of(const struct sparse *s, int64_t step, int exchange) {
     const struct aorta_sparse_layout *layout = &s->layouts[batch_of(s, step)];
-    const struct aorta_sparse_lists *lists = &layout->groups[group];
+    const struct aorta_sparse_lists *lists = &layout->groups[s->exchanges[exchange]->s.group];
     const char *memory = s->inputs[step % INPUTS];
     return (struct aorta_sparse_input){.samples = layout->samples,
                                        .lengths = (const int32_t *)(memory + lists->lengths_at),
@@ -203,17 +204,15 @@ static aorta_status count_batches(struct sparse *s) {
         AORTA_TRY(aorta_signals_check(s->context->signals));
         AORTA_TRY(copy_batch(s, step));
         AORTA_TRY(aorta_stream_wait(id, s->copied[step % INPUTS]));
-        for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+        for (int g = 0; g < s->exchange_count; g++) {
             const struct aorta_sparse_input input = input_of(s, step, g);
-            if (!s->exchanges[g]) continue;
             AORTA_TRY(aorta_sparse_exchange_count(s->exchanges[g], 0, &input));
             AORTA_TRY(aorta_sparse_exchange_await(s->exchanges[g], 0));
         }
         AORTA_TRY(aorta_stream_synchronize(id));
     }
     s->copied_count = 0;
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
-        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_reserve(s->exchanges[g]));
+    for (int g = 0; g < s->exchange_count; g++) AORTA_TRY(aorta_sparse_exchange_reserve(s->exchanges[g]));
     return NULL;
 }
 
@@ -230,7 +229,7 @@ static aorta_status make_exchanges(struct sparse *s) {
         const struct aorta_sparse_exchange_settings settings = {s->context, s->options, &s->tables,
                                                                 g,          s->id,      s->most_samples};
         if (s->tables.groups[g].feature_count == 0) continue;
-        AORTA_TRY(aorta_sparse_exchange_create(&settings, &s->exchanges[g]));
+        AORTA_TRY(aorta_sparse_exchange_create(&settings, &s->exchanges[s->exchange_count++]));
     }
     return NULL;
 }
@@ -243,10 +242,8 @@ static aorta_status take_rows(struct sparse *s) {
 
 static void report_sizes(const struct sparse *s) {
     int64_t bytes = 0, tables = 0;
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
-        tables += s->tables.groups[g].table_count;
-        if (s->exchanges[g]) bytes += aorta_sparse_exchange_bytes(s->exchanges[g]);
-    }
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) tables += s->tables.groups[g].table_count;
+    for (int g = 0; g < s->exchange_count; g++) bytes += aorta_sparse_exchange_bytes(s->exchanges[g]);
     aorta_log(s->context->log, AORTA_LOG_INFO, "%s, %.1f MiB of them on rank 0; batches of up to %s",
               aorta_counted(tables, "table").text, (double)bytes / 1048576,
               aorta_counted(s->most_samples, "sample").text);
@@ -269,9 +266,8 @@ static aorta_status open(struct aorta_train_workload *workload, struct aorta_tra
 /* The cache's effect on rank 0. */
 static aorta_status report_cache(struct sparse *s) {
     uint64_t sums[AORTA_ROW_COUNTS] = {0}, rows = 0;
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+    for (int g = 0; g < s->exchange_count; g++) {
         uint64_t counts[AORTA_ROW_COUNTS];
-        if (!s->exchanges[g]) continue;
         AORTA_TRY(aorta_sparse_exchange_cached(s->exchanges[g], counts));
         for (int i = 0; i < AORTA_ROW_COUNTS; i++) sums[i] += counts[i];
     }
@@ -302,9 +298,9 @@ static int slot_of(int64_t step) {
 /* Lengths of a batch that is on its way to the device. */
 static aorta_status send_lengths(struct sparse *s, int64_t step) {
     AORTA_TRY(aorta_stream_wait(aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER), s->copied[step % INPUTS]));
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+    for (int g = 0; g < s->exchange_count; g++) {
         const struct aorta_sparse_input input = input_of(s, step, g);
-        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_count(s->exchanges[g], slot_of(step), &input));
+        AORTA_TRY(aorta_sparse_exchange_count(s->exchanges[g], slot_of(step), &input));
     }
     return NULL;
 }
@@ -313,12 +309,11 @@ static aorta_status send_lengths(struct sparse *s, int64_t step) {
 static aorta_status send_ids(struct sparse *s, int64_t step) {
     const int slot = slot_of(step);
     const int64_t start = aorta_clock_ns();
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
-        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_await(s->exchanges[g], slot));
+    for (int g = 0; g < s->exchange_count; g++) AORTA_TRY(aorta_sparse_exchange_await(s->exchanges[g], slot));
     AORTA_TRY(aorta_recorder_host(s->context->recorder, AORTA_HOST_SYNC, start, aorta_clock_ns()));
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+    for (int g = 0; g < s->exchange_count; g++) {
         const struct aorta_sparse_input input = input_of(s, step, g);
-        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_ids(s->exchanges[g], slot, &input));
+        AORTA_TRY(aorta_sparse_exchange_ids(s->exchanges[g], slot, &input));
     }
     s->sent_count++;
     return NULL;
@@ -340,8 +335,7 @@ static enum aorta_role id_role(const struct sparse *s) {
 
 /* Lookups on the stream of `role`, and the rows on their way. */
 static aorta_status send_rows(struct sparse *s, int64_t step, enum aorta_role role) {
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
-        if (!s->exchanges[g]) continue;
+    for (int g = 0; g < s->exchange_count; g++) {
         AORTA_TRY(aorta_sparse_exchange_lookup(s->exchanges[g], slot_of(step), role));
         AORTA_TRY(aorta_sparse_exchange_rows(s->exchanges[g], slot_of(step), role));
     }
@@ -350,28 +344,27 @@ static aorta_status send_rows(struct sparse *s, int64_t step, enum aorta_role ro
 }
 
 static aorta_status update_tables(struct sparse *s, int64_t step, enum aorta_role role) {
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
-        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_update(s->exchanges[g], slot_of(step), role));
+    for (int g = 0; g < s->exchange_count; g++)
+        AORTA_TRY(aorta_sparse_exchange_update(s->exchanges[g], slot_of(step), role));
     return NULL;
 }
 
 static aorta_status prefetch(struct sparse *s, int64_t step) {
     const enum aorta_role role = aorta_train_role(s->context, AORTA_FLOW_PREFETCH);
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
-        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_prefetch(s->exchanges[g], slot_of(step), role));
+    for (int g = 0; g < s->exchange_count; g++)
+        AORTA_TRY(aorta_sparse_exchange_prefetch(s->exchanges[g], slot_of(step), role));
     return NULL;
 }
 
 static aorta_status gather_rows(struct sparse *s, int64_t step) {
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
-        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_gather(s->exchanges[g], slot_of(step), s->pooled));
+    for (int g = 0; g < s->exchange_count; g++)
+        AORTA_TRY(aorta_sparse_exchange_gather(s->exchanges[g], slot_of(step), s->pooled));
     return NULL;
 }
 
 static aorta_status return_gradients(struct sparse *s, int64_t step) {
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
-        if (s->exchanges[g])
-            AORTA_TRY(aorta_sparse_exchange_return(s->exchanges[g], slot_of(step), s->pooled_gradient));
+    for (int g = 0; g < s->exchange_count; g++)
+        AORTA_TRY(aorta_sparse_exchange_return(s->exchanges[g], slot_of(step), s->pooled_gradient));
     return NULL;
 }
 
