@@ -15,9 +15,8 @@ enum { ROUNDS = 7, LAUNCHES = 40000, REPLAYS = 40, NODES = 1000, HANDOVERS = 200
 struct bench {
     struct aorta_device *device;
     struct aorta_stream *streams[MOST_STREAMS];
-    struct aorta_event *events[MOST_STREAMS]; /* [0] forks, the following ones join; they only order */
-    struct aorta_event *timed;
-    int64_t *stamps; /* NODES of them */
+    struct aorta_event *events[MOST_STREAMS]; /* [0] forks, the following ones join */
+    int64_t *stamps;                          /* NODES of them */
 };
 
 /* As large as the arguments of a real operation. */
@@ -187,12 +186,13 @@ static aorta_status measure_stamps(struct bench *bench) {
     return NULL;
 }
 
-/* A timed event, and one that only orders. */
-static aorta_status record_many(struct bench *bench, struct aorta_event *event, double *done_ns) {
+/* An event, with a timestamp before it and without. */
+static aorta_status record_many(struct bench *bench, bool timed, double *done_ns) {
     int64_t start = aorta_clock_ns();
     for (int i = 0; i < HANDOVERS; i++) {
         AORTA_TRY(launch(bench->streams[0]));
-        AORTA_TRY(aorta_event_record(event, bench->streams[0]));
+        if (timed) AORTA_TRY(aorta_timestamp(bench->streams[0], bench->stamps));
+        AORTA_TRY(aorta_event_record(bench->events[0], bench->streams[0]));
     }
     AORTA_TRY(aorta_stream_synchronize(bench->streams[0]));
     *done_ns = (double)(aorta_clock_ns() - start) / HANDOVERS;
@@ -202,10 +202,10 @@ static aorta_status record_many(struct bench *bench, struct aorta_event *event, 
 static aorta_status measure_records(struct bench *bench) {
     double timed[ROUNDS], untimed[ROUNDS];
     for (int round = 0; round < ROUNDS; round++) {
-        AORTA_TRY(record_many(bench, bench->timed, &timed[round]));
-        AORTA_TRY(record_many(bench, bench->events[0], &untimed[round]));
+        AORTA_TRY(record_many(bench, true, &timed[round]));
+        AORTA_TRY(record_many(bench, false, &untimed[round]));
     }
-    printf("launch and record: %.2f us, with a timed event %.2f us\n", median(untimed) / 1e3, median(timed) / 1e3);
+    printf("launch and record: %.2f us, with a timestamp %.2f us\n", median(untimed) / 1e3, median(timed) / 1e3);
     return NULL;
 }
 
@@ -237,9 +237,8 @@ static aorta_status open_bench(enum aorta_device_kind kind, struct bench *bench)
     AORTA_TRY(aorta_device_open(kind, 0, &bench->device));
     for (int s = 0; s < MOST_STREAMS; s++) {
         AORTA_TRY(aorta_stream_create(bench->device, "bench", AORTA_PRIORITY_NORMAL, &bench->streams[s]));
-        AORTA_TRY(aorta_event_create_untimed(bench->device, &bench->events[s]));
+        AORTA_TRY(aorta_event_create(bench->device, &bench->events[s]));
     }
-    AORTA_TRY(aorta_event_create(bench->device, &bench->timed));
     AORTA_TRY(aorta_pinned_alloc(bench->device, NODES * sizeof *bench->stamps, "timestamps", &stamps));
     bench->stamps = stamps;
     return NULL;
@@ -251,7 +250,6 @@ static void close_bench(struct bench *bench) {
         aorta_event_destroy(bench->events[s]);
     }
     if (!bench->device) return;
-    aorta_event_destroy(bench->timed);
     aorta_pinned_free(bench->device, bench->stamps);
     aorta_device_close(bench->device);
 }

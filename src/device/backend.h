@@ -40,7 +40,6 @@ struct aorta_stream {
 
 struct aorta_event {
     struct aorta_device *device;
-    bool untimed; /* the time of its records is never asked for */
     pthread_mutex_t lock;
     char recorded_on[64];          /* stream of the last record; empty: never recorded */
     struct capture_state *capture; /* the last record was made in it; holds a reference */
@@ -102,7 +101,6 @@ struct aorta_backend {
     aorta_status (*stream_wait)(struct aorta_stream *stream, struct aorta_event *event);
     aorta_status (*event_synchronize)(struct aorta_event *event);
     bool (*event_done)(struct aorta_event *event);
-    aorta_status (*event_time)(struct aorta_event *event, int64_t *time_ns);
 
     /* capture.c allocates captures and branches, which live until the graph and the events inside are gone. */
     size_t capture_bytes, branch_bytes;
@@ -151,7 +149,7 @@ void aorta_capture_leave(struct aorta_stream *stream);     /* a captured stream 
 AORTA_MUST_USE aorta_status aorta_capture_record(struct aorta_stream *stream, struct aorta_event *event);
 AORTA_MUST_USE aorta_status aorta_capture_wait(struct aorta_stream *stream, struct aorta_event *event);
 void aorta_capture_forget(struct aorta_event *event); /* its last record is outside of captures */
-/* The error for callers that ask an event of a capture for its time, or wait for it on the host. */
+/* The error for callers that wait on the host for an event of a capture. */
 AORTA_MUST_USE aorta_status aorta_capture_only_orders(const struct aorta_event *event);
 
 #endif

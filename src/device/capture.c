@@ -206,7 +206,7 @@ aorta_status aorta_capture_wait(struct aorta_stream *stream, struct aorta_event 
 
 aorta_status aorta_capture_only_orders(const struct aorta_event *event) {
     return AORTA_ERROR(AORTA_DEVICE,
-                       "the event was last recorded in a capture, on stream %s: it orders the graph and has no time or "
-                       "end of its own; record it outside, or use a timestamp",
+                       "the event was last recorded in a capture, on stream %s: it orders the graph and has no end of "
+                       "its own; record it outside",
                        event->recorded_on);
 }

@@ -315,12 +315,6 @@ aorta_status aorta_event_create(struct aorta_device *device, struct aorta_event 
     return NULL;
 }
 
-aorta_status aorta_event_create_untimed(struct aorta_device *device, struct aorta_event **event) {
-    AORTA_TRY(aorta_event_create(device, event));
-    (*event)->untimed = true;
-    return NULL;
-}
-
 void aorta_event_destroy(struct aorta_event *event) {
     if (!event) return;
     aorta_capture_forget(event);
@@ -369,20 +363,6 @@ bool aorta_event_done(struct aorta_event *event) {
     bool done = !event->capture && (!*event->recorded_on || event->device->backend->event_done(event));
     pthread_mutex_unlock(&event->lock);
     return done;
-}
-
-aorta_status aorta_event_time(struct aorta_event *event, int64_t *time_ns) {
-    aorta_status status;
-    if (event->untimed) return AORTA_ERROR(AORTA_DEVICE, "the event has no time: it was made to order streams only");
-    pthread_mutex_lock(&event->lock);
-    if (event->capture)
-        status = aorta_capture_only_orders(event);
-    else if (!*event->recorded_on)
-        status = AORTA_ERROR(AORTA_DEVICE, "the event has no time: it was never recorded");
-    else
-        status = event->device->backend->event_time(event, time_ns);
-    pthread_mutex_unlock(&event->lock);
-    return status;
 }
 
 /* ---- graphs ---- */

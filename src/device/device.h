@@ -153,9 +153,8 @@ AORTA_MUST_USE aorta_status aorta_fill_bytes(struct aorta_stream *stream, void *
 AORTA_MUST_USE aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t *slot);
 /* ---- events ---- */
 
+/* Events order streams, and the host. A timestamp has the time of a place in a stream. */
 AORTA_MUST_USE aorta_status aorta_event_create(struct aorta_device *device, struct aorta_event **event);
-/* An event that only orders: asking its time is an error. On a GPU its records cost the stream less. */
-AORTA_MUST_USE aorta_status aorta_event_create_untimed(struct aorta_device *device, struct aorta_event **event);
 /* At any time: records and waits that are queued keep their meaning. */
 void aorta_event_destroy(struct aorta_event *event); /* NULL is fine */
 AORTA_MUST_USE aorta_status aorta_event_record(struct aorta_event *event, struct aorta_stream *stream);
@@ -164,9 +163,6 @@ AORTA_MUST_USE aorta_status aorta_event_record(struct aorta_event *event, struct
 AORTA_MUST_USE aorta_status aorta_stream_wait(struct aorta_stream *stream, struct aorta_event *event);
 AORTA_MUST_USE aorta_status aorta_event_synchronize(struct aorta_event *event);
 bool aorta_event_done(struct aorta_event *event);
-/* Device time at which the last record was reached. AORTA_DEVICE when it has not been reached yet or never recorded;
- * the failure, if the stream had failed by then. */
-AORTA_MUST_USE aorta_status aorta_event_time(struct aorta_event *event, int64_t *time_ns);
 
 /* ---- graphs ---- */
 
@@ -176,8 +172,8 @@ AORTA_MUST_USE aorta_status aorta_event_time(struct aorta_event *event, int64_t 
  * wait for an event recorded before it, to synchronise, or to launch a graph. Any error inside breaks the capture: its
  * end, which must still be called, returns that error and frees all streams.
  *
- * An event whose last record was made in a capture orders that graph and nothing else: it is never done, has no time,
- * and once the capture has ended, waiting for it is an error until it is recorded anew. */
+ * An event whose last record was made in a capture orders that graph and nothing else: it is never done, and once
+ * the capture has ended, waiting for it is an error until it is recorded anew. */
 AORTA_MUST_USE aorta_status aorta_capture_begin(struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_capture_end(struct aorta_stream *stream, struct aorta_graph **graph);
 bool aorta_stream_capturing(const struct aorta_stream *stream);

@@ -49,7 +49,7 @@ aorta_status aorta_own_given(struct aorta_owned *owned, void *memory) {
 
 aorta_status aorta_own_event(struct aorta_owned *owned, struct aorta_event **event) {
     AORTA_TRY(reserve(owned, "an event"));
-    AORTA_TRY(aorta_event_create_untimed(owned->device, event));
+    AORTA_TRY(aorta_event_create(owned->device, event));
     owned->items[owned->count++] = (struct aorta_owned_item){.event = *event};
     return NULL;
 }

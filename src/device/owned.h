@@ -19,7 +19,6 @@ AORTA_MUST_USE aorta_status aorta_own_zeros(struct aorta_owned *owned, struct ao
                                             const char *what, void *place);
 /* Memory that aorta_device_free gives back; on failure it is given back now. */
 AORTA_MUST_USE aorta_status aorta_own_given(struct aorta_owned *owned, void *memory);
-/* An event that only orders streams. */
 AORTA_MUST_USE aorta_status aorta_own_event(struct aorta_owned *owned, struct aorta_event **event);
 /* Ends all of it, the last first. No work of the device uses it any more. */
 void aorta_owned_free(struct aorta_owned *owned);

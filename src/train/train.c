@@ -31,12 +31,10 @@ static bool captures_steps(const struct trainer *t) {
 /* ---- reading finished steps ---- */
 
 /* Time between the ends of this step and the one before, on the device clock; the first counts from its launch. */
-static aorta_status step_time(struct trainer *t, const struct trainer_flight *flight, double *step_ms) {
-    int64_t done_ns;
-    AORTA_TRY(aorta_event_time(flight->done, &done_ns));
-    *step_ms = (double)(done_ns - (t->collected ? t->last_done_ns : flight->begun_ns)) / 1e6;
-    t->last_done_ns = done_ns;
-    return NULL;
+static double step_time(struct trainer *t, const struct trainer_flight *flight) {
+    const int64_t before_ns = t->collected ? t->last_done_ns : flight->begun_ns;
+    t->last_done_ns = *flight->done_ns;
+    return (double)(t->last_done_ns - before_ns) / 1e6;
 }
 
 /* Waits for the oldest step in flight. */
@@ -49,9 +47,8 @@ static aorta_status await_oldest(struct trainer *t) {
 static aorta_status collect(struct trainer *t) {
     int64_t step = t->collected;
     struct trainer_flight *flight = trainer_flight(t, step);
-    double step_ms;
     AORTA_TRY(await_oldest(t));
-    AORTA_TRY(step_time(t, flight, &step_ms));
+    const double step_ms = step_time(t, flight);
     if (t->input) aorta_input_release(t->input);
     struct aorta_train_workload *workload = t->run->workload;
     if (workload) AORTA_TRY(workload->table->finished(workload, step, flight->result));
@@ -274,10 +271,12 @@ static aorta_status queue_captured(struct trainer *t, struct trainer_flight *fli
  */
 static aorta_status end_step(struct trainer *t, struct trainer_flight *flight, int64_t step) {
     const struct aorta_train_context *c = &t->context;
+    struct aorta_stream *last = t->report ? t->report : aorta_train_compute(c);
     if (t->input && aorta_input_queued(t->input) > step + 1)
         AORTA_TRY(aorta_input_wait(t->input, step + 1, aorta_train_compute(c)));
     if (t->report) AORTA_TRY(aorta_train_follow(t->report, aorta_train_compute(c), t->reached));
-    AORTA_TRY(aorta_event_record(flight->done, t->report ? t->report : aorta_train_compute(c)));
+    AORTA_TRY(aorta_timestamp(last, flight->done_ns));
+    AORTA_TRY(aorta_event_record(flight->done, last));
     aorta_recorder_queued(c->recorder);
     return NULL;
 }
@@ -314,7 +313,8 @@ static aorta_status queue_step(struct trainer *t, int64_t step, enum trainer_pla
 /* ---- set-up ---- */
 
 static aorta_status make_flight(struct trainer *t, struct trainer_flight *flight) {
-    AORTA_TRY(aorta_event_create(t->context.device, &flight->done));
+    AORTA_TRY(aorta_own_event(&t->context.owned, &flight->done));
+    AORTA_TRY(aorta_own_pinned(&t->context.owned, sizeof *flight->done_ns, "end of a step", &flight->done_ns));
     AORTA_TRY(aorta_own_pinned(&t->context.owned, sizeof *flight->result, "step result", &flight->result));
     AORTA_TRY(aorta_own_pinned(&t->context.owned, sizeof *flight->stop, "stop flag", &flight->stop));
     *flight->stop = 0;
@@ -323,7 +323,6 @@ static aorta_status make_flight(struct trainer *t, struct trainer_flight *flight
 
 static void end_flight(struct trainer_flight *flight) {
     for (int i = 0; i < 2; i++) drop_graph(&flight->graphs[i]);
-    aorta_event_destroy(flight->done);
 }
 
 /* Where a kernel writes the step's timestamp, the next step need not wait for it. */

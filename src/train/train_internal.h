@@ -56,6 +56,7 @@ enum { TRAINER_SLOTS = AORTA_INPUT_SLOTS }; /* steps in flight */
 struct trainer_flight {
     const void *input; /* on the device; borrowed */
     struct aorta_event *done;
+    int64_t *done_ns;                 /* pinned: when, on the device's clock */
     struct aorta_step_result *result; /* pinned */
     float *stop;                      /* pinned: this rank was asked to stop */
     bool recorded;                    /* the step's ranges are */

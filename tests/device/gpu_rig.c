@@ -121,8 +121,8 @@ struct stamp_rig open_stamp_rig(void) {
     void *memory;
     rig.a = open_stream(rig.device, "a");
     rig.b = open_stream(rig.device, "b");
-    check_ok(aorta_event_create_untimed(rig.device, &rig.fork));
-    check_ok(aorta_event_create_untimed(rig.device, &rig.join));
+    check_ok(aorta_event_create(rig.device, &rig.fork));
+    check_ok(aorta_event_create(rig.device, &rig.join));
     check_ok(aorta_pinned_alloc(rig.device, STAMP_SLOTS * sizeof(int64_t), "stamps", &memory));
     rig.slots = memory;
     memset(rig.slots, 0, STAMP_SLOTS * sizeof(int64_t));

@@ -52,8 +52,8 @@ enum { STAMP_SLOTS = 2200 };
 struct stamp_rig {
     struct aorta_device *device;
     struct aorta_stream *a, *b;
-    struct aorta_event *fork, *join; /* untimed */
-    int64_t *slots;                  /* pinned, zeros */
+    struct aorta_event *fork, *join;
+    int64_t *slots; /* pinned, zeros */
 };
 struct stamp_rig open_stamp_rig(void);
 void close_stamp_rig(struct stamp_rig *rig);

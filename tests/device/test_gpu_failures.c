@@ -18,7 +18,7 @@ static aorta_status make_things(struct aorta_device *device, struct things *t) {
     AORTA_TRY(aorta_stream_create(device, "b", AORTA_PRIORITY_NORMAL, &t->b));
     AORTA_TRY(aorta_stream_limit(t->b, 0.5, 0));
     AORTA_TRY(aorta_event_create(device, &t->event));
-    AORTA_TRY(aorta_event_create_untimed(device, &t->joined));
+    AORTA_TRY(aorta_event_create(device, &t->joined));
     AORTA_TRY(aorta_pinned_alloc(device, 64, "sums", &pinned));
     memset(pinned, 0, 64);
     t->sum = pinned;
@@ -32,6 +32,7 @@ static aorta_status queue_all(struct things *t) {
     AORTA_TRY(aorta_timestamp(t->a, t->stamp));
     AORTA_TRY(queue_add(t->a, t->sum, 1));
     AORTA_TRY(aorta_fill_bytes(t->a, t->stamp + 1, 0, 1));
+    AORTA_TRY(aorta_timestamp(t->a, t->stamp + 2));
     AORTA_TRY(aorta_event_record(t->event, t->a));
     AORTA_TRY(aorta_stream_wait(t->b, t->event));
     AORTA_TRY(aorta_copy(t->b, t->device_sum, t->sum, sizeof *t->sum));
@@ -43,11 +44,9 @@ static aorta_status queue_all(struct things *t) {
 }
 
 static aorta_status run_all(struct things *t) {
-    int64_t time;
     AORTA_TRY(queue_all(t));
     AORTA_TRY(aorta_stream_synchronize(t->a));
     AORTA_TRY(aorta_event_synchronize(t->event));
-    AORTA_TRY(aorta_event_time(t->event, &time));
     AORTA_TRY(aorta_capture_begin(t->a));
     aorta_status status = queue_all(t), ended = aorta_capture_end(t->a, &t->graph);
     status = aorta_status_join(status, ended);

@@ -95,7 +95,7 @@ static void bench_begin(struct bench *b, const struct small *small, const struct
         char name[16];
         snprintf(name, sizeof name, "s%d", s);
         check_ok(aorta_stream_create(b->device, name, AORTA_PRIORITY_NORMAL, &b->hwq.streams[s]));
-        check_ok(aorta_event_create_untimed(b->device, &b->event[s]));
+        check_ok(aorta_event_create(b->device, &b->event[s]));
     }
     if (workload->collectives) {
         const struct aorta_comm_options options = {

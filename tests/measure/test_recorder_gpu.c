@@ -48,7 +48,8 @@ static const struct fake_gpu_control *control(void) {
 struct rig {
     struct aorta_device *device;
     struct aorta_stream *compute, *comm;
-    struct aorta_event *fork, *join, *done;
+    struct aorta_event *fork, *join;
+    int64_t *done_ns; /* pinned */
     struct aorta_recorder *recorder;
     struct aorta_tracer *tracer; /* NULL: timestamps */
 };
@@ -58,9 +59,11 @@ static struct rig open_rig(bool traced) {
     check_ok(aorta_device_open(AORTA_DEVICE_CUDA, 0, &rig.device));
     check_ok(aorta_stream_create(rig.device, "compute", AORTA_PRIORITY_NORMAL, &rig.compute));
     check_ok(aorta_stream_create(rig.device, "comm", AORTA_PRIORITY_HIGH, &rig.comm));
-    check_ok(aorta_event_create_untimed(rig.device, &rig.fork));
-    check_ok(aorta_event_create_untimed(rig.device, &rig.join));
-    check_ok(aorta_event_create(rig.device, &rig.done));
+    check_ok(aorta_event_create(rig.device, &rig.fork));
+    check_ok(aorta_event_create(rig.device, &rig.join));
+    void *pinned;
+    check_ok(aorta_pinned_alloc(rig.device, sizeof *rig.done_ns, "end of a step", &pinned));
+    rig.done_ns = pinned;
     check_ok(aorta_recorder_create(rig.device, 2, 32, &rig.recorder));
     if (traced) check_ok(aorta_tracer_open(rig.device, &rig.tracer));
     aorta_recorder_trace(rig.recorder, rig.tracer);
@@ -71,7 +74,7 @@ static void close_rig(struct rig *rig) {
     aorta_tracer_close(rig->tracer);
     aorta_event_destroy(rig->fork);
     aorta_event_destroy(rig->join);
-    aorta_event_destroy(rig->done);
+    aorta_pinned_free(rig->device, rig->done_ns);
     aorta_stream_destroy(rig->compute);
     aorta_stream_destroy(rig->comm);
     aorta_recorder_destroy(rig->recorder);
@@ -121,17 +124,15 @@ static void collect(struct rig *rig, struct aorta_profile *ranges, struct aorta_
     struct aorta_launches launches;
     struct aorta_activity_record *records;
     size_t count;
-    int64_t done_ns;
-    check_ok(aorta_event_record(rig->done, rig->compute));
+    check_ok(aorta_timestamp(rig->compute, rig->done_ns));
     aorta_recorder_queued(rig->recorder);
     nap(rig->compute); /* of the next iteration */
     check_ok(aorta_stream_synchronize(rig->compute));
-    check_ok(aorta_event_time(rig->done, &done_ns));
     check_ok(aorta_recorder_collect(rig->recorder, 0, ranges));
     check_ok(aorta_recorder_launches(rig->recorder, 0, &launches));
     check_ok(aorta_tracer_flush(rig->tracer, true));
     check_ok(aorta_tracer_take(rig->tracer, &launches, kernels, &records, &count));
-    check_ok(aorta_kernels_join(kernels, records, ranges, &launches, done_ns));
+    check_ok(aorta_kernels_join(kernels, records, ranges, &launches, *rig->done_ns));
     free(records);
     free(launches.ranges);
 }

@@ -24,12 +24,11 @@ void aorta_cpu_gate_wait(struct gate *gate);
 
 /* ---- marks: one record of an event ----
  * An event may be recorded anew while older waits are pending, so each record is an object of its own: the event, the
- * queued record and the queued waits hold references. Time and failure are written before the gate opens. */
+ * queued record and the queued waits hold references. The failure is written before the gate opens. */
 
 struct mark {
     struct gate reached;
     _Atomic int references;
-    int64_t time_ns;
     aorta_status failure; /* owned: a copy of the stream's when the mark was reached */
 };
 
@@ -191,7 +190,6 @@ aorta_status aorta_cpu_event_record(struct aorta_event *event, struct aorta_stre
 aorta_status aorta_cpu_stream_wait(struct aorta_stream *stream, struct aorta_event *event);
 aorta_status aorta_cpu_event_synchronize(struct aorta_event *event);
 bool aorta_cpu_event_done(struct aorta_event *event);
-aorta_status aorta_cpu_event_time(struct aorta_event *event, int64_t *time_ns);
 
 aorta_status aorta_cpu_capture_end(struct aorta_stream *stream, aorta_status failure, struct aorta_graph **graph);
 void aorta_cpu_capture_free(struct capture_state *capture);

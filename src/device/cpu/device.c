@@ -213,7 +213,6 @@ const struct aorta_backend aorta_cpu_backend = {
     .stream_wait = aorta_cpu_stream_wait,
     .event_synchronize = aorta_cpu_event_synchronize,
     .event_done = aorta_cpu_event_done,
-    .event_time = aorta_cpu_event_time,
     .capture_bytes = sizeof(struct capture),
     .branch_bytes = sizeof(struct branch),
     .capture_end = aorta_cpu_capture_end,

@@ -138,7 +138,6 @@ void aorta_cpu_mark_release(struct mark *mark) {
 
 static void reach(struct mark *mark, aorta_status failure) {
     mark->failure = aorta_status_copy(failure);
-    mark->time_ns = aorta_clock_ns();
     aorta_cpu_gate_open(&mark->reached);
 }
 
@@ -406,12 +405,4 @@ aorta_status aorta_cpu_event_synchronize(struct aorta_event *event) {
 
 bool aorta_cpu_event_done(struct aorta_event *event) {
     return is_gate_open(&cpu_event(event)->latest->reached);
-}
-
-aorta_status aorta_cpu_event_time(struct aorta_event *event, int64_t *time_ns) {
-    const struct mark *mark = cpu_event(event)->latest;
-    if (!aorta_cpu_event_done(event))
-        return AORTA_ERROR(AORTA_DEVICE, "the event has no time yet: stream %s has not reached it", event->recorded_on);
-    *time_ns = mark->time_ns;
-    return aorta_status_copy(mark->failure);
 }

@@ -145,7 +145,6 @@ static aorta_status set_up(struct gpu_device *device) {
     AORTA_TRY(aorta_gpu_make_current(&device->base));
     result = api->priority_range(&device->priority_low, &device->priority_high);
     if (result) return aorta_gpu_error(device, result, "priorities of streams");
-    pthread_mutex_init(&device->slots.lock, NULL);
     pthread_mutex_init(&device->notes_lock, NULL);
     return aorta_gpu_clock_open(device);
 }
@@ -179,7 +178,6 @@ static void gpu_close(struct aorta_device *base) {
     if (device->context) {
         aorta_status_free(aorta_gpu_make_current(base)); /* a lost device: its memory is gone anyway */
         aorta_gpu_clock_close(device);
-        aorta_gpu_slots_close(device);
         aorta_gpu_notes_close(device);
         aorta_gpu_functions_end(device);
         aorta_gpu_partitions_close(device);
@@ -315,11 +313,10 @@ static uint64_t gpu_memory_free(struct aorta_device *base) {
     .timestamp = aorta_gpu_timestamp, .event_bytes = sizeof(struct gpu_event), .event_end = aorta_gpu_event_end,       \
     .event_record = aorta_gpu_event_record, .stream_wait = aorta_gpu_stream_wait,                                      \
     .event_synchronize = aorta_gpu_event_synchronize, .event_done = aorta_gpu_event_done,                              \
-    .event_time = aorta_gpu_event_time, .capture_bytes = sizeof(struct gpu_capture),                                   \
-    .branch_bytes = sizeof(struct gpu_branch), .capture_begin = aorta_gpu_capture_begin,                               \
-    .capture_end = aorta_gpu_capture_end, .branch_leave = aorta_gpu_branch_leave,                                      \
-    .capture_free = aorta_gpu_capture_free, .graph_launch = aorta_gpu_graph_launch,                                    \
-    .graph_destroy = aorta_gpu_graph_destroy
+    .capture_bytes = sizeof(struct gpu_capture), .branch_bytes = sizeof(struct gpu_branch),                            \
+    .capture_begin = aorta_gpu_capture_begin, .capture_end = aorta_gpu_capture_end,                                    \
+    .branch_leave = aorta_gpu_branch_leave, .capture_free = aorta_gpu_capture_free,                                    \
+    .graph_launch = aorta_gpu_graph_launch, .graph_destroy = aorta_gpu_graph_destroy
 
 const struct aorta_backend aorta_cuda_backend = {.kind = AORTA_DEVICE_CUDA, MEMBERS};
 const struct aorta_backend aorta_hip_backend = {.kind = AORTA_DEVICE_HIP, MEMBERS};

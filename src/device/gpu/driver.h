@@ -207,16 +207,6 @@ AORTA_MUST_USE aorta_status aorta_gpu_error(const struct gpu_device *device, int
     AORTA_PRINTF(3, 4);
 bool aorta_gpu_given_up(const struct gpu_device *device);
 
-/* Pinned memory for the times of events. None of it is used twice: the write of a time may come after its event is
- * gone.
- */
-struct gpu_slots {
-    pthread_mutex_t lock;
-    int64_t **chunks;
-    size_t count, capacity;
-    size_t left; /* of the last chunk */
-};
-
 struct gpu_device {
     struct aorta_device base;
     struct gpu_driver driver;
@@ -227,7 +217,6 @@ struct gpu_device {
     struct gpu_compiler compiler;
     struct gpu_functions functions;
     struct gpu_clock clock;
-    struct gpu_slots slots;
     pthread_mutex_t notes_lock;
     struct gpu_note *notes;                     /* of kernels, and their failures */
     _Atomic(struct gpu_partition *) partitions; /* stream.c's */

@@ -1,47 +1,8 @@
-/* Events: each has an event of the vendor's, for order, and a slot for the time of its last record.
- *
- * The vendor's events are made without timing, which is cheaper. The time of a record is written by the same kernel as
- * timestamps are (stream.c), so that both are one clock to the ns; events that only order (aorta_event_create_untimed),
- * and records in captures, go without. */
-#include "base/array.h"
+/* Events, which are the vendor's, made without timing: that is cheaper. */
 #include "device/gpu/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- slots ---- */
-
-enum { CHUNK = 256 };
-
-void aorta_gpu_slots_close(struct gpu_device *device) {
-    struct gpu_slots *slots = &device->slots;
-    for (size_t i = 0; i < slots->count; i++) device->driver.api.host_free(slots->chunks[i]);
-    free(slots->chunks);
-    pthread_mutex_destroy(&slots->lock);
-}
-
-static aorta_status add_chunk(struct gpu_device *device) {
-    struct gpu_slots *slots = &device->slots;
-    void *chunk;
-    if (!aorta_array_fit(&slots->chunks, &slots->capacity, slots->count + 1, sizeof *slots->chunks))
-        return AORTA_ERROR(AORTA_MEMORY, "no host memory for events");
-    int result = device->driver.api.host_alloc(&chunk, CHUNK * sizeof(int64_t), GPU_HOST_PORTABLE | GPU_HOST_MAPPED);
-    if (result) return aorta_gpu_error(device, result, "page-locked memory for events");
-    slots->chunks[slots->count++] = chunk;
-    slots->left = CHUNK;
-    return NULL;
-}
-
-static aorta_status take_slot(struct gpu_device *device, int64_t **slot) {
-    struct gpu_slots *slots = &device->slots;
-    pthread_mutex_lock(&slots->lock);
-    aorta_status status = slots->left ? NULL : add_chunk(device);
-    if (!status) *slot = &slots->chunks[slots->count - 1][--slots->left];
-    pthread_mutex_unlock(&slots->lock);
-    return status;
-}
-
-/* ---- events ---- */
 
 static void forget_failure(struct gpu_event *event) {
     aorta_status_free(event->failure);
@@ -65,14 +26,6 @@ static aorta_status ready_handle(struct gpu_event *event) {
     return result ? aorta_gpu_error(device, result, "event") : NULL;
 }
 
-/* A slot that no earlier record will be written to any more, or only before this one: on the same stream. */
-static aorta_status ready_slot(struct gpu_event *event, const struct gpu_stream *stream) {
-    if (event->base.untimed) return NULL;
-    if (event->slot && event->stream == stream) return NULL;
-    if (event->slot && api_of(stream)->event_query(event->handle) != GPU_NOT_READY) return NULL;
-    return take_slot(device_of(stream), &event->slot);
-}
-
 static aorta_status record(struct gpu_event *event, struct gpu_stream *stream) {
     event->stream = stream;
     int result = api_of(stream)->event_record(event->handle, stream->handle);
@@ -82,25 +35,17 @@ static aorta_status record(struct gpu_event *event, struct gpu_stream *stream) {
 static aorta_status record_queued(struct gpu_event *event, struct gpu_stream *stream) {
     AORTA_TRY(aorta_gpu_make_current(stream->base.device));
     AORTA_TRY(ready_handle(event));
-    AORTA_TRY(ready_slot(event, stream));
     forget_failure(event);
     event->failure = aorta_gpu_stream_failure(stream);
     AORTA_TRY(aorta_gpu_notes_carry(&event->notes, &stream->notes, stream));
-    if (!event->failure) { /* a failed stream still keeps order; it has no time */
-        if (stream->stamp_count == GPU_STAMPS) AORTA_TRY(aorta_gpu_stream_write_stamps(stream));
-        if (!event->base.untimed) stream->stamps[stream->stamp_count++] = event->slot;
-        AORTA_TRY(aorta_gpu_stream_write_stamps(stream));
-    }
-    return record(event, stream);
+    return record(event, stream); /* a failed stream still keeps order */
 }
 
-/* From here on the event has no time, and an earlier record may still write its slot. */
 static aorta_status record_captured(struct gpu_event *event, struct gpu_stream *stream) {
     bool skip;
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     AORTA_TRY(ready_handle(event));
     forget_failure(event);
-    event->slot = NULL;
     return record(event, stream);
 }
 
@@ -153,18 +98,4 @@ aorta_status aorta_gpu_event_synchronize(struct aorta_event *base) {
 bool aorta_gpu_event_done(struct aorta_event *event) {
     aorta_status_free(aorta_gpu_make_current(event->device)); /* a lost device: the query says so */
     return gpu_device(event->device)->driver.api.event_query(gpu_event(event)->handle) != GPU_NOT_READY;
-}
-
-aorta_status aorta_gpu_event_time(struct aorta_event *base, int64_t *time_ns) {
-    const struct gpu_event *event = gpu_event(base);
-    struct gpu_device *device = gpu_device(base->device);
-    AORTA_TRY(aorta_gpu_make_current(base->device));
-    int result = device->driver.api.event_query(event->handle);
-    if (result == GPU_NOT_READY)
-        return AORTA_ERROR(AORTA_DEVICE, "the event has no time yet: stream %s has not reached it", base->recorded_on);
-    if (result) return aorta_gpu_error(device, result, "stream %s failed", base->recorded_on);
-    if (event->failure) return aorta_status_copy(event->failure);
-    AORTA_TRY(aorta_gpu_notes_failure(device, &event->notes));
-    *time_ns = *(volatile const int64_t *)event->slot;
-    return NULL;
 }

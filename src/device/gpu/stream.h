@@ -50,7 +50,6 @@ struct gpu_capture {
 struct gpu_event { /* the members are those of the last record */
     struct aorta_event base;
     void *handle;                    /* made at the first record */
-    int64_t *slot;                   /* where the device writes the time; NULL: it has none */
     const struct gpu_stream *stream; /* recorded on; only compared */
     aorta_status failure;            /* the stream's when it was queued; owned */
     struct gpu_notes notes;          /* the stream's by then */
@@ -90,10 +89,6 @@ aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream); /* a copy, not
 
 void aorta_gpu_partitions_close(struct gpu_device *device);
 
-/* ---- event.c ---- */
-
-void aorta_gpu_slots_close(struct gpu_device *device);
-
 /* ---- members of the table ---- */
 
 aorta_status aorta_gpu_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,
@@ -113,7 +108,6 @@ aorta_status aorta_gpu_event_record(struct aorta_event *event, struct aorta_stre
 aorta_status aorta_gpu_stream_wait(struct aorta_stream *stream, struct aorta_event *event);
 aorta_status aorta_gpu_event_synchronize(struct aorta_event *event);
 bool aorta_gpu_event_done(struct aorta_event *event);
-aorta_status aorta_gpu_event_time(struct aorta_event *event, int64_t *time_ns);
 
 aorta_status aorta_gpu_capture_begin(struct aorta_stream *stream);
 aorta_status aorta_gpu_capture_end(struct aorta_stream *stream, aorta_status failure, struct aorta_graph **graph);
