@@ -216,6 +216,7 @@ static aorta_status compare(struct aorta_hwq *hwq, struct plain *plain, int stre
                aorta_summarise(theirs, ROUNDS).p50, ratio.p50, ratio.min, ratio.max, ROUNDS, aim,
                met ? "met" : "missed");
     }
+    hwq_graph_destroy(g);
     return NULL;
 }
 
@@ -238,7 +239,7 @@ int main(void) {
     aorta_status status = aorta_device_open(AORTA_DEVICE_CUDA, 0, &hwq.device);
     bool all_met = true;
     if (!status) status = run(&hwq, &all_met);
-    aorta_hwq_objects_destroy(&hwq);
+    aorta_owned_free(&hwq.owned);
     for (int s = 0; s < MOST; s++) aorta_stream_destroy(hwq.streams[s]);
     aorta_device_close(hwq.device);
     aorta_arena_free(&arena);

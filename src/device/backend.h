@@ -83,11 +83,10 @@ struct aorta_backend {
     aorta_status (*launch)(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
                            size_t bytes);
     /* Both may be NULL: prepared launches are then plain ones. `prepare` fills what embeds the struct, whose members
-     * are set already; device.c has allocated prepared_bytes and frees them after `prepared_end`. */
+     * are set already; device.c has allocated prepared_bytes and frees them. */
     size_t prepared_bytes;
     aorta_status (*prepare)(struct aorta_prepared *prepared);
     aorta_status (*launch_prepared)(struct aorta_prepared *const *items, size_t count);
-    void (*prepared_end)(struct aorta_prepared *prepared);
     aorta_status (*host_call)(struct aorta_stream *stream, void (*function)(void *user), void *user);
     aorta_status (*copy)(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
     aorta_status (*fill_bytes)(struct aorta_stream *stream, void *to, int value, size_t bytes);

@@ -104,8 +104,6 @@ aorta_status aorta_launch_prepare(struct aorta_stream *stream, const struct aort
 
 void aorta_prepared_destroy(struct aorta_prepared *prepared) {
     if (!prepared) return;
-    const struct aorta_backend *backend = prepared->stream->device->backend;
-    if (backend->prepared_end) backend->prepared_end(prepared);
     free((void *)(uintptr_t)prepared->args);
     free(prepared);
 }

@@ -137,8 +137,8 @@ AORTA_MUST_USE aorta_status aorta_launch(struct aorta_stream *stream, const stru
                                          const void *args, size_t bytes);
 /* A launch in two parts: everything is computed once (on a GPU: function, grid, checked and copied arguments), then
  * queued any number of times, with little code before the vendor's own launch. The kernel's `gpu` function must queue
- * kernels and nothing else. In captures and on failed streams a prepared launch acts like aorta_launch. It is destroyed
- * before its stream. `launch` queues the items in order, each on its own stream; all of one device. */
+ * one kernel with the arguments it gets. In captures and on failed streams a prepared launch acts like aorta_launch. It
+ * is destroyed before its stream. `launch` queues the items in order, each on its own stream; all of one device. */
 AORTA_MUST_USE aorta_status aorta_launch_prepare(struct aorta_stream *stream, const struct aorta_kernel *kernel,
                                                  const void *args, size_t bytes, struct aorta_prepared **prepared);
 AORTA_MUST_USE aorta_status aorta_launch_prepared(struct aorta_prepared *const *items, size_t count);

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { ARGUMENT_BYTES = 256 }; /* of a kernel that is stamped */
+
 const char *hwq_operation_name(const struct hwq_operation *o) {
     return o->name ? o->name : o->kind->name;
 }
@@ -287,20 +289,22 @@ struct hwq_operation *hwq_append(struct hwq_graph *g, const struct hwq_operation
     return o;
 }
 
+static void end_prepared(void *prepared) {
+    aorta_prepared_destroy(prepared);
+}
+
 struct hwq_operation *hwq_append_kernel(struct hwq_graph *g, const struct hwq_operation *operation,
                                         const struct aorta_kernel *kernel, const void *args, size_t bytes) {
     struct hwq_operation with = *operation;
-    if (bytes > HWQ_ARGUMENT_BYTES)
+    if (bytes > ARGUMENT_BYTES)
         hwq_fail(g, AORTA_ERROR(AORTA_INTERNAL, "kernel %s: %zu bytes of arguments, %d can be stamped", kernel->name,
-                                bytes, HWQ_ARGUMENT_BYTES));
-    struct aorta_hwq_prepared *prepared = with.prepared = hwq_state(g, sizeof *prepared);
-    if (!prepared) return NULL;
-    *prepared = (struct aorta_hwq_prepared){.before = g->hwq->last, .kernel = kernel, .bytes = bytes};
-    g->hwq->last = prepared;
-    hwq_fail(g, aorta_launch_prepare(g->hwq->streams[with.stream], kernel, args, bytes, &prepared->prepared));
-    struct hwq_operation *o = hwq_append(g, &with, args, bytes);
-    prepared->operation = o;
-    return o;
+                                bytes, ARGUMENT_BYTES));
+    if (g->status) return NULL;
+    with.kernel = kernel;
+    with.bytes = bytes;
+    hwq_fail(g, aorta_launch_prepare(g->hwq->streams[with.stream], kernel, args, bytes, &with.prepared));
+    if (with.prepared) hwq_owns(g, end_prepared, with.prepared);
+    return hwq_append(g, &with, args, bytes);
 }
 
 void hwq_after(struct hwq_graph *g, int stream, int before) {
@@ -337,18 +341,18 @@ static void add_record(struct hwq_graph *g, const struct hwq_operation *o) {
     if (o->done) add_step(g, (struct hwq_step){.kind = HWQ_RECORD, .stream = o->stream, .event = o->done});
 }
 
-/* Prepared kernels in a row are one step, which launches them all. */
 static void add_operation(struct hwq_graph *g, struct hwq_operation *o) {
+    add_step(g, (struct hwq_step){.kind = HWQ_OPERATION, .stream = o->stream, .operation = o});
+}
+
+/* Prepared kernels in a row are one step, which launches them all. */
+static void add_prepared(struct hwq_graph *g, struct hwq_operation **launch) {
     const bool joins = g->step_count && g->steps[g->step_count - 1].kind == HWQ_LAUNCHES;
-    struct aorta_hwq_prepared **launches = g->prepared + g->prepared_count;
-    if (!o->prepared)
-        add_step(g, (struct hwq_step){.kind = HWQ_OPERATION, .stream = o->stream, .operation = o});
-    else if (!joins)
-        add_step(g, (struct hwq_step){.kind = HWQ_LAUNCHES, .stream = o->stream, .launches = launches});
-    if (!o->prepared || !g->step_count) return;
-    *launches = o->prepared;
-    g->prepared_count++;
-    g->steps[g->step_count - 1].count++;
+    if (joins)
+        g->steps[g->step_count - 1].count++;
+    else
+        add_step(g,
+                 (struct hwq_step){.kind = HWQ_LAUNCHES, .stream = (*launch)->stream, .count = 1, .launches = launch});
 }
 
 /* A region waits as a whole, before it begins. */
@@ -375,7 +379,10 @@ static void lay_out(struct hwq_graph *g) {
         }
         if (o->number > number) add_waits(g, o); /* for the first time */
         if (o->number > number) number = o->number;
-        add_operation(g, o);
+        if (o->prepared)
+            add_prepared(g, &g->launches[i]);
+        else
+            add_operation(g, o);
         add_record(g, o);
     }
 }
@@ -395,7 +402,6 @@ static aorta_status capture(struct aorta_hwq *hwq, const struct hwq_step *region
 }
 
 aorta_status hwq_graph_finish(struct hwq_graph *g) {
-    g->prepared = hwq_state(g, (g->launch_count + 1) * sizeof(struct aorta_hwq_prepared *));
     if (!g->status) lay_out(g);
     hwq_fail(g, aorta_arena_check(g->hwq->arena, "a workload's graph"));
     if (!g->status && g->regions) hwq_fail(g, aorta_stream_synchronize(g->hwq->streams[0])); /* inputs are ready */
@@ -422,11 +428,6 @@ void hwq_graph_destroy(struct hwq_graph *g) {
     for (struct hwq_region *r = g ? g->regions : NULL; r; r = r->next)
         if (r->captured) aorta_graph_destroy(r->captured);
     for (struct hwq_owned *owned = g ? g->owned : NULL; owned; owned = owned->next) owned->end(owned->object);
-}
-
-void aorta_hwq_objects_destroy(struct aorta_hwq *hwq) {
-    for (; hwq->last; hwq->last = hwq->last->before) aorta_prepared_destroy(hwq->last->prepared);
-    aorta_owned_free(&hwq->owned);
 }
 
 aorta_status hwq_graph_start(struct hwq_graph *g) {
@@ -460,19 +461,18 @@ aorta_status hwq_graph_check(struct hwq_graph *g, struct aorta_hwq_check *check)
 /* ---- one iteration ---- */
 
 /* The arguments with the address of a stamp in their first member. */
-static aorta_status launch_stamped(struct aorta_hwq *hwq, const struct aorta_hwq_prepared *p) {
-    _Alignas(16) unsigned char stamped[HWQ_ARGUMENT_BYTES];
+static aorta_status launch_stamped(struct aorta_hwq *hwq, const struct hwq_operation *o) {
+    _Alignas(16) unsigned char stamped[ARGUMENT_BYTES];
     struct aorta_hwq_stamp *stamp;
-    const int stream = p->operation->stream;
-    const struct aorta_span span = {.stream = stream, .kind = AORTA_SPAN_KERNEL, .name = p->kernel->name};
+    const struct aorta_span span = {.stream = o->stream, .kind = AORTA_SPAN_KERNEL, .name = o->kernel->name};
     AORTA_TRY(aorta_hwq_stamps_next(hwq->stamps, span, &stamp));
-    memcpy(stamped, p->operation->shape, p->bytes);
+    memcpy(stamped, o->shape, o->bytes);
     memcpy(stamped, &stamp, sizeof stamp);
-    return aorta_launch(hwq->streams[stream], p->kernel, stamped, p->bytes);
+    return aorta_launch(hwq->streams[o->stream], o->kernel, stamped, o->bytes);
 }
 
 /* One call for many launches costs the host less. */
-static aorta_status launch(struct aorta_hwq *hwq, struct aorta_hwq_prepared *const *launches, size_t count) {
+static aorta_status launch(struct aorta_hwq *hwq, struct hwq_operation *const *launches, size_t count) {
     enum { BATCH = 512 };
     hwq->queued += (int64_t)count;
     if (hwq->stamps) {

@@ -66,8 +66,11 @@ struct hwq_operation {
     struct hwq_tensor in[HWQ_MOST_IN], out[HWQ_MOST_OUT]; /* a tensor that is changed is in both */
     unsigned wide; /* bit k: an element reads all rows of in[k]; compared only while all are in memory */
     struct aorta_comm *comm;
-    const void *shape;                   /* of its kind; copied by hwq_append */
-    struct aorta_hwq_prepared *prepared; /* instead of `run` */
+    const void *shape; /* of its kind; copied by hwq_append */
+    /* A kernel of our own has these instead of `run`. Its shape is its arguments, which begin with the stamp. */
+    const struct aorta_kernel *kernel;
+    struct aorta_prepared *prepared; /* NULL: none */
+    size_t bytes;                    /* of the arguments */
 
     /* Set by hwq_append. */
     struct hwq_graph *graph;
@@ -93,7 +96,7 @@ struct hwq_step {
     size_t count; /* of launches; of steps of a region */
     union {
         struct hwq_operation *operation;
-        struct aorta_hwq_prepared **launches;
+        struct hwq_operation **launches; /* of prepared kernels */
         struct aorta_event *event;
         struct hwq_region *region;
     };
@@ -121,8 +124,6 @@ struct hwq_graph {
     struct hwq_operation *needs[AORTA_HWQ_MAX_STREAMS][AORTA_HWQ_MAX_STREAMS];
     struct hwq_step *steps;
     size_t step_count, step_capacity;
-    struct aorta_hwq_prepared **prepared; /* of all steps that launch */
-    size_t prepared_count;
 };
 
 /* Calls the workload's `build`, then prepares the steps of iterate. Without a workload (NULL) the caller fills the
@@ -131,8 +132,6 @@ AORTA_MUST_USE aorta_status hwq_graph_create(struct aorta_hwq *hwq, const struct
                                              struct hwq_graph **graph);
 AORTA_MUST_USE aorta_status hwq_graph_finish(struct hwq_graph *g);
 void hwq_graph_destroy(struct hwq_graph *g); /* streams idle; NULL is fine */
-/* Ends the prepared launches of all graphs and what hwq->owned has; streams are idle. */
-void aorta_hwq_objects_destroy(struct aorta_hwq *hwq);
 /* Queues one iteration. */
 AORTA_MUST_USE aorta_status hwq_graph_iterate(struct hwq_graph *g);
 /* AORTA_INTERNAL names two operations that need an order and have none, their streams and the tensor. */

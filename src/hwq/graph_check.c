@@ -155,7 +155,7 @@ static aorta_status check_steps(struct walk *walk) {
         struct clock *now = &walk->now[step->stream];
         if (step->kind == HWQ_OPERATION) AORTA_TRY(check_operation(walk, step->operation));
         for (size_t k = 0; step->kind == HWQ_LAUNCHES && k < step->count; k++)
-            AORTA_TRY(check_operation(walk, step->launches[k]->operation));
+            AORTA_TRY(check_operation(walk, step->launches[k]));
         if (step->kind == HWQ_RECORD) *stored_clock(walk, step->event) = *now;
         if (step->kind != HWQ_WAIT) continue;
         const struct clock *stored = stored_clock(walk, step->event);

@@ -1,4 +1,4 @@
-/* Shared by graph.c and graph_check.c: allocations, their readers and writers, prepared launches, and waits. */
+/* Shared by graph.c and graph_check.c: allocations, their readers and writers, and waits. */
 #ifndef AORTA_HWQ_GRAPH_INTERNAL_H
 #define AORTA_HWQ_GRAPH_INTERNAL_H
 
@@ -28,17 +28,6 @@ struct hwq_memory {
     struct hwq_access *last, *last_write;
     void **pages[2]; /* verification's copies, before and after the iteration */
     struct hwq_memory *next;
-};
-
-/* A launch with everything computed beforehand. Our kernels stamp themselves: the first member of their arguments is
- * `struct aorta_hwq_stamp *stamp`, NULL while iterations are timed (kernels/kernels.cu). */
-enum { HWQ_ARGUMENT_BYTES = 256 };
-struct aorta_hwq_prepared {
-    struct aorta_hwq_prepared *before;
-    const struct aorta_kernel *kernel;
-    struct aorta_prepared *prepared;
-    const struct hwq_operation *operation; /* its shape is the arguments, for stamped iterations */
-    size_t bytes;                          /* of these */
 };
 
 struct hwq_wait {

@@ -263,10 +263,12 @@ static aorta_status measure(struct aorta_hwq *hwq, struct probe *probe) {
     struct hwq_graph *g;
     AORTA_TRY(hwq_graph_create(hwq, NULL, &g));
     build(g);
-    AORTA_TRY(hwq_graph_finish(g));
-    AORTA_TRY(aorta_stream_synchronize(hwq->streams[0])); /* the values are ready */
+    aorta_status status = hwq_graph_finish(g);
+    if (!status) status = aorta_stream_synchronize(hwq->streams[0]); /* the values are ready */
     const struct aorta_hwq_plan plan = {.gate = true, .iterations = ROUNDS, .g = g};
-    return aorta_hwq_stamp_iterations(&plan, add_spans, probe);
+    if (!status) status = aorta_hwq_stamp_iterations(&plan, add_spans, probe);
+    hwq_graph_destroy(g);
+    return status;
 }
 
 static struct aorta_hwq_switches switches(const struct aorta_hwq_samples *samples, double intra_ms) {
@@ -299,7 +301,6 @@ aorta_status aorta_hwq_probe_run(struct aorta_hwq *given, struct aorta_hwq_stamp
     struct aorta_stream *second = NULL;
     aorta_status status = NULL;
     hwq.owned = (struct aorta_owned){.device = hwq.device};
-    hwq.last = NULL;
     if (hwq.stream_count == 1) {
         status = aorta_stream_create(hwq.device, "probe", aorta_hwq_priority(given, 0), &second);
         hwq.streams[1] = second;
@@ -309,7 +310,7 @@ aorta_status aorta_hwq_probe_run(struct aorta_hwq *given, struct aorta_hwq_stamp
     if (!status) status = measure(&hwq, &probe);
     given->gates = hwq.gates;
     *found = medians(&probe);
-    aorta_hwq_objects_destroy(&hwq);
+    aorta_owned_free(&hwq.owned);
     aorta_stream_destroy(second);
     aorta_arena_free(&probe.memory);
     return aorta_annotate(status, "the overhead of a switch to another stream");

@@ -330,7 +330,7 @@ aorta_status aorta_hwq_run_with(const struct aorta_hwq_run *run, aorta_hwq_use u
     aorta_status status = aorta_hwq_run_check(run);
     if (!status && run->workload->check) status = run->workload->check(&hwq);
     if (!status) status = use_streams(run, &hwq, use, user);
-    aorta_hwq_objects_destroy(&hwq);
+    aorta_owned_free(&hwq.owned);
     for (int s = 0; s < AORTA_HWQ_MAX_STREAMS; s++) aorta_stream_destroy(hwq.streams[s]);
     aorta_arena_free(&arena);
     return aorta_annotate(status, "%s", run->workload->name);

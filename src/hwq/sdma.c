@@ -194,7 +194,7 @@ static aorta_status open_bench(struct bench *bench) {
 static void close_bench(struct bench *bench) {
     struct aorta_stream *const streams[] = {bench->gemm, bench->copy, bench->gate, bench->reader};
     hwq_graph_destroy(bench->product);
-    aorta_hwq_objects_destroy(&bench->hwq);
+    aorta_owned_free(&bench->hwq.owned);
     for (int i = 0; i < 4; i++) aorta_stream_destroy(streams[i]);
     aorta_owned_free(&bench->own);
     aorta_owned_free(&bench->target_own);

@@ -55,7 +55,6 @@ struct aorta_hwq {
     const struct aorta_log *log;      /* for messages to the user while it runs */
     struct aorta_arena *arena;        /* host memory that lives as long as the workload */
     struct aorta_owned owned;         /* memory and events of graphs */
-    struct aorta_hwq_prepared *last;  /* launch prepared; it leads to those before */
     struct aorta_normal_table *table; /* of random inputs; made at first use */
     struct aorta_hwq_stamps *stamps;  /* NULL: iterations are timed */
     int64_t queued;                   /* kernels, operations and copies that iterate has queued so far */

@@ -128,7 +128,7 @@ static void iterate_joined(struct bench *b) {
 
 static void bench_end(struct bench *b) {
     wait_all(b);
-    aorta_hwq_objects_destroy(&b->hwq);
+    aorta_owned_free(&b->hwq.owned);
     aorta_comm_close(b->hwq.world);
     for (int s = 0; s < b->hwq.stream_count; s++) {
         aorta_event_destroy(b->event[s]);

@@ -308,10 +308,9 @@ static uint64_t gpu_memory_free(struct aorta_device *base) {
     .stream_destroy = aorta_gpu_stream_destroy, .stream_limit = aorta_gpu_stream_limit,                                \
     .stream_synchronize = aorta_gpu_stream_synchronize, .launch = aorta_gpu_stream_launch,                             \
     .prepared_bytes = sizeof(struct gpu_prepared), .prepare = aorta_gpu_prepared_make,                                 \
-    .launch_prepared = aorta_gpu_prepared_launch, .prepared_end = aorta_gpu_prepared_end,                              \
-    .host_call = aorta_gpu_host_call, .copy = aorta_gpu_copy, .fill_bytes = aorta_gpu_fill_bytes,                      \
-    .timestamp = aorta_gpu_timestamp, .event_bytes = sizeof(struct gpu_event), .event_end = aorta_gpu_event_end,       \
-    .event_record = aorta_gpu_event_record, .stream_wait = aorta_gpu_stream_wait,                                      \
+    .launch_prepared = aorta_gpu_prepared_launch, .host_call = aorta_gpu_host_call, .copy = aorta_gpu_copy,            \
+    .fill_bytes = aorta_gpu_fill_bytes, .timestamp = aorta_gpu_timestamp, .event_bytes = sizeof(struct gpu_event),     \
+    .event_end = aorta_gpu_event_end, .event_record = aorta_gpu_event_record, .stream_wait = aorta_gpu_stream_wait,    \
     .event_synchronize = aorta_gpu_event_synchronize, .event_done = aorta_gpu_event_done,                              \
     .capture_bytes = sizeof(struct gpu_capture), .branch_bytes = sizeof(struct gpu_branch),                            \
     .capture_begin = aorta_gpu_capture_begin, .capture_end = aorta_gpu_capture_end,                                    \

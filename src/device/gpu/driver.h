@@ -124,20 +124,13 @@ void aorta_gpu_expected_end(struct gpu_functions *functions);
 
 /* ---- prepared launches ---- */
 
-struct gpu_prepared_launch { /* one launch with everything that the vendor's call takes */
-    struct gpu_function *function;
-    struct aorta_gpu_grid grid; /* no zeros */
-    void *args;                 /* owned */
-};
-
 struct gpu_prepared {
     struct aorta_prepared base;
-    struct gpu_prepared_launch *launches;
-    size_t count, capacity;
+    struct gpu_function *function; /* NULL: the kernel needs no launch */
+    struct aorta_gpu_grid grid;    /* no zeros */
 };
 aorta_status aorta_gpu_prepared_make(struct aorta_prepared *prepared);
 aorta_status aorta_gpu_prepared_launch(struct aorta_prepared *const *items, size_t count);
-void aorta_gpu_prepared_end(struct aorta_prepared *prepared);
 
 /* ---- the vendors (vendor.c) ---- */
 

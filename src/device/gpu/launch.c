@@ -1,5 +1,4 @@
 /* Kernels: from an entry to a loaded function, and onto a stream. */
-#include "base/array.h"
 #include "device/gpu/driver.h"
 #include "device/gpu/stream.h"
 
@@ -191,17 +190,12 @@ static aorta_status launch_entry(struct gpu_stream *stream, const struct aorta_g
 static aorta_status add_prepared(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
                                  const struct aorta_gpu_grid *grid, const void *args, size_t bytes) {
     struct gpu_prepared *prepared = stream->preparing;
-    struct gpu_prepared_launch launch = {.grid = *grid};
-    AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &launch.function));
-    AORTA_TRY(check_parameters(launch.function, bytes));
-    AORTA_TRY(complete_grid(device_of(stream), launch.function, &launch.grid));
-    const bool fits =
-        aorta_array_fit(&prepared->launches, &prepared->capacity, prepared->count + 1, sizeof *prepared->launches);
-    launch.args = fits ? aligned_alloc(16, (bytes + 16) / 16 * 16) : NULL;
-    if (!launch.args) return AORTA_ERROR(AORTA_MEMORY, "no host memory to prepare kernel %s", entry->name);
-    memcpy(launch.args, args, bytes);
-    prepared->launches[prepared->count++] = launch;
-    return NULL;
+    if (prepared->function || args != prepared->base.args)
+        return AORTA_ERROR(AORTA_INTERNAL, "a prepared launch is of one kernel, with its own arguments");
+    prepared->grid = *grid;
+    AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &prepared->function));
+    AORTA_TRY(check_parameters(prepared->function, bytes));
+    return complete_grid(device_of(stream), prepared->function, &prepared->grid);
 }
 
 aorta_status aorta_gpu_launch(struct aorta_stream *base, const struct aorta_gpu_entry *entry,
@@ -234,20 +228,12 @@ aorta_status aorta_gpu_prepared_make(struct aorta_prepared *base) {
     return status;
 }
 
-void aorta_gpu_prepared_end(struct aorta_prepared *base) {
-    struct gpu_prepared *prepared = (struct gpu_prepared *)base;
-    for (size_t i = 0; i < prepared->count; i++) free(prepared->launches[i].args);
-    free(prepared->launches);
-}
-
-static aorta_status launch_all(struct gpu_stream *stream, const struct gpu_prepared *prepared) {
-    for (size_t i = 0; i < prepared->count; i++) {
-        const struct gpu_prepared_launch *launch = &prepared->launches[i];
-        aorta_status status =
-            launch_complete(device_of(stream), stream->handle, launch->function, &launch->grid, launch->args);
-        if (status) return aorta_gpu_stream_keep(stream, aorta_annotate(status, "stream %s", stream->base.name));
-        stream->last = launch->function->entry->name;
-    }
+static aorta_status launch_ready(struct gpu_stream *stream, const struct gpu_prepared *prepared) {
+    if (!prepared->function) return NULL;
+    aorta_status status = launch_complete(device_of(stream), stream->handle, prepared->function, &prepared->grid,
+                                          (void *)(uintptr_t)prepared->base.args);
+    if (status) return aorta_gpu_stream_keep(stream, aorta_annotate(status, "stream %s", stream->base.name));
+    stream->last = prepared->function->entry->name;
     return NULL;
 }
 
@@ -262,7 +248,7 @@ aorta_status aorta_gpu_prepared_launch(struct aorta_prepared *const *items, size
     for (size_t i = 0; i < count; i++) {
         struct gpu_stream *stream = gpu_stream(items[i]->stream);
         if (is_plain(stream))
-            AORTA_TRY(launch_all(stream, (const struct gpu_prepared *)items[i]));
+            AORTA_TRY(launch_ready(stream, (const struct gpu_prepared *)items[i]));
         else
             AORTA_TRY(aorta_gpu_stream_launch(items[i]->stream, items[i]->kernel, items[i]->args, items[i]->bytes));
     }

@@ -34,7 +34,7 @@ struct gpu_stream {
     int64_t *stamps[GPU_STAMPS];    /* timestamps asked for since the last command of a capture */
     uint32_t stamp_count;           /* of them */
     const char *last;               /* last kernel launched, for messages; static */
-    struct gpu_prepared *preparing; /* launches are stored in it and not queued; NULL: they are queued */
+    struct gpu_prepared *preparing; /* a launch is stored in it and not queued; NULL: it is queued */
 };
 
 struct gpu_branch { /* one stream's part of a capture */
