@@ -46,6 +46,46 @@ int aorta_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t t
     return pthread_cond_timedwait(cond, lock, &until);
 }
 
+/* ---- a call again and again ---- */
+
+static void *repeat(void *user) {
+    struct aorta_repeated *repeated = user;
+    pthread_mutex_lock(&repeated->lock);
+    for (;;) {
+        const int64_t due_ns = aorta_clock_ns() + repeated->every_ns;
+        while (!repeated->ending && !aorta_cond_wait_until(&repeated->wake, &repeated->lock, due_ns)) continue;
+        if (repeated->ending) break;
+        pthread_mutex_unlock(&repeated->lock);
+        repeated->call(repeated->user);
+        pthread_mutex_lock(&repeated->lock);
+    }
+    pthread_mutex_unlock(&repeated->lock);
+    return NULL;
+}
+
+int aorta_repeat(struct aorta_repeated *repeated, const char *name, int64_t every_ns, void (*call)(void *user),
+                 void *user) {
+    *repeated = (struct aorta_repeated){.every_ns = every_ns, .call = call, .user = user};
+    pthread_mutex_init(&repeated->lock, NULL);
+    aorta_cond_init(&repeated->wake);
+    const int error = aorta_thread_start(&repeated->thread, repeat, repeated);
+    repeated->running = !error;
+    if (!error) pthread_setname_np(repeated->thread, name);
+    return error;
+}
+
+void aorta_repeat_end(struct aorta_repeated *repeated) {
+    if (!repeated->running) return;
+    pthread_mutex_lock(&repeated->lock);
+    repeated->ending = true;
+    pthread_cond_signal(&repeated->wake);
+    pthread_mutex_unlock(&repeated->lock);
+    pthread_join(repeated->thread, NULL);
+    pthread_cond_destroy(&repeated->wake);
+    pthread_mutex_destroy(&repeated->lock);
+    repeated->running = false;
+}
+
 /* ---- the clock ---- */
 
 static int64_t read_clock(clockid_t clock) {

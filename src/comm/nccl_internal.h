@@ -12,6 +12,7 @@
 #ifndef AORTA_COMM_NCCL_INTERNAL_H
 #define AORTA_COMM_NCCL_INTERNAL_H
 
+#include "base/thread.h"
 #include "comm/backend.h"
 #include "comm/nccl_api.h"
 
@@ -34,15 +35,15 @@ struct nccl_domain {
     struct aorta_control *control; /* of the world; closed with the last group */
 
     pthread_mutex_t lock;
-    pthread_cond_t wake;
     struct nccl_group *groups; /* open ones */
     int group_count;           /* open or being closed */
     /* Communicators are being aborted and must not be used any more; set after the two below. */
     _Atomic bool failed;
     enum aorta_code failure;
     char message[512];
-    bool ending;
-    pthread_t watchdog;
+    _Atomic bool ending;
+    struct aorta_repeated watchdog;
+    struct nccl_watch *watch;     /* its state */
     char last[AORTA_BEACON_TEXT]; /* the collective queued last */
 };
 

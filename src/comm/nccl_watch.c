@@ -14,7 +14,7 @@
 #define SLACK_NS 500000000   /* beyond timeout_s: calls that wait themselves report first, in more detail */
 #define GRACE_NS 10000000000 /* from abandoning to ending a process that is still blocked */
 
-struct watch {
+struct nccl_watch {
     struct nccl_domain *domain;
     struct aorta_device_calls calls; /* as seen last */
     int64_t moved_ns;                /* when they last changed */
@@ -28,7 +28,7 @@ struct watch {
 
 /* A rank's connections close before its process has ended. A rank that ends because of it waits for that, so that the
  * launcher names the right rank as the first. */
-static aorta_status find_lost_rank(struct watch *watch, int64_t now_ns) {
+static aorta_status find_lost_rank(struct nccl_watch *watch, int64_t now_ns) {
     if (watch->lost < 0) {
         if (now_ns - watch->asked_ns < ASK_NS) return NULL;
         watch->asked_ns = now_ns;
@@ -52,7 +52,7 @@ static aorta_status find_error(const struct nccl_domain *domain) {
     return NULL;
 }
 
-static bool is_blocked(struct watch *watch, int64_t now_ns) {
+static bool is_blocked(struct nccl_watch *watch, int64_t now_ns) {
     struct aorta_device_calls calls = aorta_device_count_calls(watch->domain->device);
     bool moved = calls.begun != watch->calls.begun || calls.ended != watch->calls.ended;
     watch->calls = calls;
@@ -60,7 +60,7 @@ static bool is_blocked(struct watch *watch, int64_t now_ns) {
     return now_ns - watch->moved_ns > (int64_t)(watch->domain->timeout_s * 1e9) + SLACK_NS;
 }
 
-static aorta_status find_hang(struct watch *watch, int64_t now_ns) {
+static aorta_status find_hang(struct nccl_watch *watch, int64_t now_ns) {
     const struct nccl_domain *domain = watch->domain;
     bool waits = is_blocked(watch, now_ns);
     if (!waits || !domain->last[0]) return NULL; /* no collective was ever queued: it waits for something else */
@@ -105,7 +105,7 @@ static void abort_all(struct nccl_domain *domain) {
 }
 
 /* Called with the lock; takes over `why`. */
-static void abandon(struct watch *watch, aorta_status why, int64_t now_ns) {
+static void abandon(struct nccl_watch *watch, aorta_status why, int64_t now_ns) {
     struct nccl_domain *domain = watch->domain;
     why = aorta_annotate(why, "rank %d, last collective queued: %s", domain->rank,
                          domain->last[0] ? domain->last : "none");
@@ -119,13 +119,13 @@ static void abandon(struct watch *watch, aorta_status why, int64_t now_ns) {
 }
 
 /* Nothing else ends a process whose kernels do not end. */
-static void end_process(const struct watch *watch) {
+static void end_process(const struct nccl_watch *watch) {
     const struct nccl_domain *domain = watch->domain;
     fprintf(stderr, "aorta: %s. The device is still blocked, so this process ends.\n", domain->message);
     aorta_comm_abort(NULL, aorta_code_exit(domain->failure));
 }
 
-static void check_blocked(struct watch *watch, int64_t now_ns) {
+static void check_blocked(struct nccl_watch *watch, int64_t now_ns) {
     struct aorta_device_calls calls = aorta_device_count_calls(watch->domain->device);
     bool stuck = calls.begun == watch->calls.begun && calls.ended == watch->calls.ended && calls.begun != calls.ended;
     if (!stuck) {
@@ -138,8 +138,9 @@ static void check_blocked(struct watch *watch, int64_t now_ns) {
 
 /* ---- the thread ---- */
 
-/* Called without the lock; the lock is taken to use a communicator, as it is to abort one. */
-static void check(struct watch *watch) {
+/* The lock is taken to use a communicator, as it is to abort one. */
+static void check(void *user) {
+    struct nccl_watch *watch = user;
     struct nccl_domain *domain = watch->domain;
     const int64_t now_ns = aorta_clock_ns();
     if (watch->abandoned_ns) {
@@ -150,47 +151,31 @@ static void check(struct watch *watch) {
     pthread_mutex_lock(&domain->lock);
     if (!why) why = find_error(domain);
     if (!why) why = find_hang(watch, now_ns);
-    if (why && !domain->ending)
+    if (why && !atomic_load(&domain->ending))
         abandon(watch, why, now_ns);
     else
         aorta_status_free(why);
     pthread_mutex_unlock(&domain->lock);
 }
 
-static void *run(void *argument) {
-    struct nccl_domain *domain = argument;
-    const int64_t now_ns = aorta_clock_ns();
-    struct watch watch = {.domain = domain, .moved_ns = now_ns, .asked_ns = now_ns, .lost = -1};
-    pthread_mutex_lock(&domain->lock);
-    while (!domain->ending) {
-        aorta_cond_wait_until(&domain->wake, &domain->lock, aorta_clock_ns() + CHECK_NS);
-        if (domain->ending) break;
-        pthread_mutex_unlock(&domain->lock);
-        check(&watch);
-        pthread_mutex_lock(&domain->lock);
-    }
-    pthread_mutex_unlock(&domain->lock);
-    return NULL;
-}
-
 aorta_status nccl_watch_begin(struct nccl_domain *domain) {
+    const int64_t now_ns = aorta_clock_ns();
+    struct nccl_watch *watch = malloc(sizeof *watch);
+    if (!watch) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the watchdog of collectives");
+    *watch = (struct nccl_watch){.domain = domain, .moved_ns = now_ns, .asked_ns = now_ns, .lost = -1};
     pthread_mutex_init(&domain->lock, NULL);
-    aorta_cond_init(&domain->wake);
-    int error = aorta_thread_start(&domain->watchdog, run, domain);
+    int error = aorta_repeat(&domain->watchdog, "watchdog", CHECK_NS, check, watch);
+    domain->watch = watch;
     if (!error) return NULL;
-    pthread_cond_destroy(&domain->wake);
-    pthread_mutex_destroy(&domain->lock);
+    nccl_watch_end(domain);
     return AORTA_ERROR(AORTA_IO, "no thread for the watchdog of collectives: %s", strerror(error));
 }
 
 void nccl_watch_end(struct nccl_domain *domain) {
-    pthread_mutex_lock(&domain->lock);
-    domain->ending = true;
-    pthread_cond_signal(&domain->wake);
-    pthread_mutex_unlock(&domain->lock);
-    pthread_join(domain->watchdog, NULL);
-    pthread_cond_destroy(&domain->wake);
+    atomic_store(&domain->ending, true);
+    aorta_repeat_end(&domain->watchdog);
     pthread_mutex_destroy(&domain->lock);
+    free(domain->watch);
 }
 
 /* ---- symmetric memory ----

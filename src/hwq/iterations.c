@@ -5,7 +5,6 @@
 #include "hwq/graph.h"
 #include "hwq/kernels/kernels.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -310,11 +309,7 @@ struct aorta_hwq_clock_sampler {
     struct aorta_clock_sample *samples; /* owned by the thread while it runs */
     struct aorta_device_metrics *last;  /* of the last sample */
     size_t count, capacity;
-    pthread_t thread;
-    bool running;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool ending;
+    struct aorta_repeated thread;
 };
 
 static void take_sample(struct aorta_hwq_clock_sampler *sampler, bool working) {
@@ -326,52 +321,26 @@ static void take_sample(struct aorta_hwq_clock_sampler *sampler, bool working) {
     aorta_arena_append(&sampler->arena, &sampler->samples, &sampler->capacity, &sampler->count, &sample, sizeof sample);
 }
 
-/* False when the sampler ends before. */
-static bool wait_until(struct aorta_hwq_clock_sampler *sampler, int64_t due_ns) {
-    int timed_out = 0;
-    pthread_mutex_lock(&sampler->lock);
-    while (!sampler->ending && !timed_out) timed_out = aorta_cond_wait_until(&sampler->changed, &sampler->lock, due_ns);
-    bool ending = sampler->ending;
-    pthread_mutex_unlock(&sampler->lock);
-    return !ending;
-}
-
-static void *work(void *user) {
-    struct aorta_hwq_clock_sampler *sampler = user;
-    pthread_setname_np(pthread_self(), "clocks");
-    while (wait_until(sampler, aorta_clock_ns() + every_ns)) take_sample(sampler, true);
-    return NULL;
-}
-
-static void stop(struct aorta_hwq_clock_sampler *sampler) {
-    if (!sampler->running) return;
-    pthread_mutex_lock(&sampler->lock);
-    sampler->ending = true;
-    pthread_cond_signal(&sampler->changed);
-    pthread_mutex_unlock(&sampler->lock);
-    pthread_join(sampler->thread, NULL);
-    sampler->running = false;
+static void take_next(void *user) {
+    take_sample(user, true);
 }
 
 aorta_status aorta_hwq_clock_sampler_begin(struct aorta_device *device, struct aorta_hwq_clock_sampler **out) {
     struct aorta_hwq_clock_sampler *sampler = *out = calloc(1, sizeof *sampler);
     if (!sampler) return AORTA_ERROR(AORTA_MEMORY, "no host memory to sample the clock of the device");
-    pthread_mutex_init(&sampler->lock, NULL);
-    aorta_cond_init(&sampler->changed);
     sampler->device = device;
     take_sample(sampler, false); /* of before the library was open */
     if (!sampler->count || !aorta_device_measured(sampler->last)) return NULL;
     sampler->count = 0;
     take_sample(sampler, false);
-    int error = aorta_thread_start(&sampler->thread, work, sampler);
-    sampler->running = !error;
+    const int error = aorta_repeat(&sampler->thread, "clocks", every_ns, take_next, sampler);
     if (!error) return NULL;
     return AORTA_ERROR(AORTA_DEVICE, "the thread that reads the device's clock cannot be started: %s", strerror(error));
 }
 
 aorta_status aorta_hwq_clock_sampler_end(struct aorta_hwq_clock_sampler *sampler, struct aorta_clocks *clocks) {
-    if (sampler->running) {
-        stop(sampler);
+    if (sampler->thread.running) {
+        aorta_repeat_end(&sampler->thread);
         take_sample(sampler, true);
         /* The device has just become idle: its clock is still that of the work, but its reason may be idleness. */
         if (sampler->last->clock_limits == 1U << AORTA_CLOCK_IDLE) sampler->last->clock_limits_known = false;
@@ -382,9 +351,7 @@ aorta_status aorta_hwq_clock_sampler_end(struct aorta_hwq_clock_sampler *sampler
 
 void aorta_hwq_clock_sampler_close(struct aorta_hwq_clock_sampler *sampler) {
     if (!sampler) return;
-    stop(sampler);
-    pthread_cond_destroy(&sampler->changed);
-    pthread_mutex_destroy(&sampler->lock);
+    aorta_repeat_end(&sampler->thread);
     aorta_arena_free(&sampler->arena);
     free(sampler);
 }

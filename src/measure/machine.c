@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -338,10 +337,7 @@ struct aorta_machine_watch {
     size_t before_count;
     size_t own_count;
     int64_t own[OWN_MOST];
-    bool threaded, ending;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
+    struct aorta_repeated thread;
 };
 
 static bool is_own(const struct aorta_machine_watch *watch, int64_t pid) {
@@ -420,8 +416,6 @@ aorta_status aorta_machine_watch_open(const char *path, pid_t root, bool fresh, 
     watch->root = root;
     watch->head.processors = (int)sysconf(_SC_NPROCESSORS_ONLN);
     gethostname(watch->head.host, sizeof watch->head.host - 1);
-    pthread_mutex_init(&watch->lock, NULL);
-    aorta_cond_init(&watch->wake);
     watch->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     aorta_status status = watch->file < 0 ? AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno)) : NULL;
     if (!status) {
@@ -445,42 +439,22 @@ void aorta_machine_watch_look(struct aorta_machine_watch *watch) {
     take(watch, NAN);
 }
 
-static void *work(void *user) {
-    struct aorta_machine_watch *watch = user;
-    pthread_setname_np(pthread_self(), "machine");
-    pthread_mutex_lock(&watch->lock);
-    while (!watch->ending) {
-        aorta_cond_wait_until(&watch->wake, &watch->lock, watch->looked_ns + period_ns);
-        if (!watch->ending) aorta_machine_watch_look(watch);
-    }
-    pthread_mutex_unlock(&watch->lock);
-    return NULL;
+static void look_again(void *user) {
+    aorta_machine_watch_look(user);
 }
 
 aorta_status aorta_machine_watch_start(struct aorta_machine_watch *watch) {
-    int error = aorta_thread_start(&watch->thread, work, watch);
-    watch->threaded = !error;
+    const int error = aorta_repeat(&watch->thread, "machine", period_ns, look_again, watch);
     if (!error) return NULL;
     return AORTA_ERROR(AORTA_DEVICE, "the thread that watches the machine cannot be started: %s", strerror(error));
 }
 
-static void end_thread(struct aorta_machine_watch *watch) {
-    if (!watch->threaded) return;
-    pthread_mutex_lock(&watch->lock);
-    watch->ending = true;
-    pthread_cond_broadcast(&watch->wake);
-    pthread_mutex_unlock(&watch->lock);
-    pthread_join(watch->thread, NULL);
-}
-
 void aorta_machine_watch_close(struct aorta_machine_watch *watch, double ended_s) {
     if (!watch) return;
-    end_thread(watch);
+    aorta_repeat_end(&watch->thread);
     if (watch->file >= 0) take(watch, ended_s);
     if (watch->file >= 0) close(watch->file);
     aorta_gpus_close(watch->gpus);
-    pthread_cond_destroy(&watch->wake);
-    pthread_mutex_destroy(&watch->lock);
     aorta_arena_free(&watch->arena);
     free(watch);
 }

@@ -7,8 +7,6 @@
 #include "trace/open.h"
 #include "trace/ranks.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <glob.h>
 #include <limits.h>
@@ -23,34 +21,6 @@
 #include <unistd.h>
 
 /* ---- does the program use CUDA? ---- */
-
-enum { FAMILY_MAX = 4096 };
-
-static bool is_in(const pid_t *family, int count, pid_t pid) {
-    for (int i = 0; i < count; i++)
-        if (family[i] == pid) return true;
-    return false;
-}
-
-/* The processes of this host whose ancestors lead to `root`. Numbers mostly grow from parent to child, so one pass
- * finds nearly all; the loop finds the remaining ones. */
-static int find_family(pid_t root, pid_t family[FAMILY_MAX]) {
-    int count = 1, before = 0;
-    family[0] = root;
-    while (count != before) {
-        before = count;
-        DIR *directory = opendir("/proc");
-        if (!directory) return count;
-        for (const struct dirent *entry; (entry = readdir(directory)) && count < FAMILY_MAX;) {
-            if (!isdigit((unsigned char)entry->d_name[0])) continue;
-            pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-            if (!is_in(family, count, pid) && is_in(family, count, (pid_t)aorta_process_parent(pid)))
-                family[count++] = pid;
-        }
-        closedir(directory);
-    }
-    return count;
-}
 
 /* Whether a part of a file of the process in /proc, each up to `end`, holds this text, or begins with it. */
 static bool has_text(pid_t pid, const char *name, int end, const char *text, bool begins) {
@@ -71,12 +41,15 @@ static bool has_text(pid_t pid, const char *name, int end, const char *text, boo
 /* Looks at `root` and its descendants (through /proc): whether one has libcuda.so.1, and our variable. Costs some
  * milliseconds at most. */
 static void look_for_cuda(struct aorta_cuda_search *search, pid_t root) {
-    pid_t family[FAMILY_MAX];
-    int count = find_family(root, family);
-    for (int i = 0; i < count && !search->driver_pid; i++) {
-        if (!has_text(family[i], "maps", '\n', "/libcuda.so", false)) continue;
-        search->driver_pid = family[i];
-        search->dropped = !has_text(family[i], "environ", '\0', AORTA_INJECT_DIRECTORY "=", true);
+    enum { MOST = 4096 };
+    int64_t family[MOST];
+    size_t count;
+    aorta_machine_tree(root, family, MOST, &count);
+    for (size_t i = 0; i < count && !search->driver_pid; i++) {
+        const pid_t pid = (pid_t)family[i];
+        if (!has_text(pid, "maps", '\n', "/libcuda.so", false)) continue;
+        search->driver_pid = pid;
+        search->dropped = !has_text(pid, "environ", '\0', AORTA_INJECT_DIRECTORY "=", true);
     }
 }
 
