@@ -34,21 +34,15 @@ static aorta_status queue(struct bench *bench, enum aorta_collective kind, size_
     struct aorta_comm *world = bench->world;
     struct aorta_stream *stream = bench->streams[0];
     size_t all = bytes / sizeof(float), block = all / (size_t)aorta_comm_size(world);
-    float *send = bench->send, *receive = bench->receive;
-    switch (kind) {
-    case AORTA_ALL_REDUCE:
-        return aorta_all_reduce(world, stream, send, receive, all, AORTA_F32, AORTA_SUM);
-    case AORTA_REDUCE_SCATTER:
-        return aorta_reduce_scatter(world, stream, send, receive, block, AORTA_F32, AORTA_SUM);
-    case AORTA_ALL_GATHER:
-        return aorta_all_gather(world, stream, send, receive, block, AORTA_F32);
-    case AORTA_BROADCAST:
-        return aorta_broadcast(world, stream, send, all, AORTA_F32, 0);
-    case AORTA_ALL_TO_ALL:
-        return aorta_all_to_all(world, stream, send, receive, block, AORTA_F32);
-    default:
-        return aorta_barrier(world, stream);
-    }
+    const bool whole = kind == AORTA_ALL_REDUCE || kind == AORTA_BROADCAST;
+    if (kind == AORTA_BARRIER) return aorta_barrier(world, stream);
+    const struct aorta_comm_call call = {
+        .kind = kind,
+        .dtype = AORTA_F32,
+        .reduction = AORTA_SUM,
+        .piece_count = 1,
+        .pieces = {{bench->send, kind == AORTA_BROADCAST ? bench->send : bench->receive, whole ? all : block}}};
+    return aorta_collective(world, stream, &call);
 }
 
 static aorta_status slowest(struct bench *bench, int64_t *ns) {

@@ -363,42 +363,20 @@ aorta_status aorta_collective(struct aorta_comm *comm, struct aorta_stream *stre
     return aorta_launch(stream, &kernels[work.call.kind], &work, sizeof work);
 }
 
-/* A call of one piece. */
-static struct aorta_comm_call whole(enum aorta_collective kind, const void *send, void *receive, size_t count,
-                                    enum aorta_dtype dtype) {
-    return (struct aorta_comm_call){.kind = kind, .dtype = dtype, .piece_count = 1, .pieces = {{send, receive, count}}};
-}
-
 aorta_status aorta_all_reduce(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
                               size_t count, enum aorta_dtype dtype, enum aorta_reduction reduction) {
-    struct aorta_comm_call call = whole(AORTA_ALL_REDUCE, send, receive, count, dtype);
-    call.reduction = reduction;
-    return aorta_collective(comm, stream, &call);
-}
-
-aorta_status aorta_reduce_scatter(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
-                                  size_t count, enum aorta_dtype dtype, enum aorta_reduction reduction) {
-    struct aorta_comm_call call = whole(AORTA_REDUCE_SCATTER, send, receive, count, dtype);
-    call.reduction = reduction;
-    return aorta_collective(comm, stream, &call);
-}
-
-aorta_status aorta_all_gather(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
-                              size_t count, enum aorta_dtype dtype) {
-    struct aorta_comm_call call = whole(AORTA_ALL_GATHER, send, receive, count, dtype);
+    const struct aorta_comm_call call = {.kind = AORTA_ALL_REDUCE,
+                                         .dtype = dtype,
+                                         .reduction = reduction,
+                                         .piece_count = 1,
+                                         .pieces = {{send, receive, count}}};
     return aorta_collective(comm, stream, &call);
 }
 
 aorta_status aorta_broadcast(struct aorta_comm *comm, struct aorta_stream *stream, void *buffer, size_t count,
                              enum aorta_dtype dtype, int root) {
-    struct aorta_comm_call call = whole(AORTA_BROADCAST, buffer, buffer, count, dtype);
-    call.root = root;
-    return aorta_collective(comm, stream, &call);
-}
-
-aorta_status aorta_all_to_all(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
-                              size_t count, enum aorta_dtype dtype) {
-    struct aorta_comm_call call = whole(AORTA_ALL_TO_ALL, send, receive, count, dtype);
+    const struct aorta_comm_call call = {
+        .kind = AORTA_BROADCAST, .dtype = dtype, .root = root, .piece_count = 1, .pieces = {{buffer, buffer, count}}};
     return aorta_collective(comm, stream, &call);
 }
 

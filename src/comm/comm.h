@@ -92,24 +92,12 @@ const char *aorta_comm_mpi_version(char *text, size_t capacity);
 /* The libraries of collectives between GPUs (nccl.c). */
 extern const struct aorta_library_description aorta_nccl_library, aorta_rccl_library;
 
-/* receive[count] = reduction over ranks of send[count]; in place allowed (send == receive). */
 AORTA_MUST_USE aorta_status aorta_all_reduce(struct aorta_comm *comm, struct aorta_stream *stream, const void *send,
                                              void *receive, size_t count, enum aorta_dtype dtype,
                                              enum aorta_reduction reduction);
-/* receive[count] = this rank's block of the reduction of send[size × count]; in place: receive == send + rank × count.
- */
-AORTA_MUST_USE aorta_status aorta_reduce_scatter(struct aorta_comm *comm, struct aorta_stream *stream, const void *send,
-                                                 void *receive, size_t count, enum aorta_dtype dtype,
-                                                 enum aorta_reduction reduction);
-/* receive[size × count] = every rank's send[count]; in place: send == receive + rank × count. */
-AORTA_MUST_USE aorta_status aorta_all_gather(struct aorta_comm *comm, struct aorta_stream *stream, const void *send,
-                                             void *receive, size_t count, enum aorta_dtype dtype);
 /* buffer[count] of `root` on every rank. */
 AORTA_MUST_USE aorta_status aorta_broadcast(struct aorta_comm *comm, struct aorta_stream *stream, void *buffer,
                                             size_t count, enum aorta_dtype dtype, int root);
-/* receive block i = rank i's send block `rank`; blocks of `count` elements. */
-AORTA_MUST_USE aorta_status aorta_all_to_all(struct aorta_comm *comm, struct aorta_stream *stream, const void *send,
-                                             void *receive, size_t count, enum aorta_dtype dtype);
 AORTA_MUST_USE aorta_status aorta_barrier(struct aorta_comm *comm, struct aorta_stream *stream);
 
 /* Device memory that all ranks of the groups reach on each other's GPU: collectives between such memory, at equal
@@ -124,7 +112,15 @@ AORTA_MUST_USE aorta_status aorta_comm_alloc(struct aorta_comm *const *comms, in
 
 /* ---- any collective ---- */
 
-/* A buffer, as a separate call would take it; it may be in place, and overlaps no other piece's buffers. */
+/* The buffers of a collective of `size` ranks:
+ *
+ *   all-reduce      receive[count] = the reduction of send[count]; in place: receive == send
+ *   reduce-scatter  receive[count] = this rank's block of the reduction of send[size × count]; in place: receive ==
+ *                   send + rank × count
+ *   all-gather      receive[size × count] = every rank's send[count]; in place: send == receive + rank × count
+ *   all-to-all      block i of receive = block `rank` of rank i's send; blocks of `count` elements
+ *
+ * They overlap no other piece's. */
 struct aorta_comm_piece {
     const void *send;
     void *receive;

@@ -52,6 +52,7 @@ struct hwq_element {
 struct hwq_kind {
     const char *name;
     enum aorta_span_kind span;
+    enum aorta_collective collective;                                                /* of those in operations.h */
     aorta_status (*run)(const struct hwq_operation *o, struct aorta_stream *stream); /* NULL: prepared kernels */
     struct hwq_value (*element)(const struct hwq_element *e);
     double (*flops)(const struct hwq_operation *o); /* NULL: none that count */

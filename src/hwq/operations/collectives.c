@@ -2,16 +2,19 @@
 
 #include <math.h>
 
-static size_t count_of(const struct hwq_tensor *t) {
-    return (size_t)(t->rows * t->columns);
+static aorta_status run(const struct hwq_operation *o, struct aorta_stream *stream) {
+    const int64_t count = o->in[0].rows * o->in[0].columns;
+    const int64_t blocks = o->kind->collective == AORTA_ALL_TO_ALL ? aorta_comm_size(o->comm) : 1;
+    const struct aorta_comm_call call = {
+        .kind = o->kind->collective,
+        .dtype = AORTA_F32,
+        .reduction = AORTA_SUM,
+        .piece_count = 1,
+        .pieces = {{hwq_floats(o->in[0]), hwq_floats(o->out[0]), (size_t)(count / blocks)}}};
+    return aorta_collective(o->comm, stream, &call);
 }
 
 /* ---- all-reduce ---- */
-
-static aorta_status run_all_reduce(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_all_reduce(o->comm, stream, hwq_floats(o->in[0]), hwq_floats(o->out[0]), count_of(&o->in[0]),
-                            AORTA_F32, AORTA_SUM);
-}
 
 static struct hwq_value all_reduce_element(const struct hwq_element *e) {
     const bool alike = *(const bool *)e->o->shape;
@@ -21,8 +24,11 @@ static struct hwq_value all_reduce_element(const struct hwq_element *e) {
     return alike ? (struct hwq_value){size * own.value, size * (1e-6 * fabs(own.value) + own.allowed)} : hwq_unknown();
 }
 
-static const struct hwq_kind all_reduce = {
-    .name = "all_reduce", .span = AORTA_SPAN_COLLECTIVE, .run = run_all_reduce, .element = all_reduce_element};
+static const struct hwq_kind all_reduce = {.name = "all_reduce",
+                                           .span = AORTA_SPAN_COLLECTIVE,
+                                           .collective = AORTA_ALL_REDUCE,
+                                           .run = run,
+                                           .element = all_reduce_element};
 
 struct hwq_tensor hwq_all_reduce(struct hwq_graph *g, int s, struct aorta_comm *comm, const char *name,
                                  struct hwq_tensor from, bool alike) {
@@ -35,11 +41,6 @@ struct hwq_tensor hwq_all_reduce(struct hwq_graph *g, int s, struct aorta_comm *
 
 /* ---- all-gather ---- */
 
-static aorta_status run_all_gather(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_all_gather(o->comm, stream, hwq_floats(o->in[0]), hwq_floats(o->out[0]), count_of(&o->in[0]),
-                            AORTA_F32);
-}
-
 static struct hwq_value all_gather_element(const struct hwq_element *e) {
     if (e->o->in[1].memory) return hwq_at(e, 1, e->row, e->column);
     return e->row == aorta_comm_rank(e->o->comm) ? hwq_at(e, 0, 0, e->column) : hwq_unknown();
@@ -47,7 +48,8 @@ static struct hwq_value all_gather_element(const struct hwq_element *e) {
 
 static const struct hwq_kind all_gather = {.name = "all_gather",
                                            .span = AORTA_SPAN_COLLECTIVE,
-                                           .run = run_all_gather,
+                                           .collective = AORTA_ALL_GATHER,
+                                           .run = run,
                                            .element = all_gather_element,
                                            .moves = true};
 
@@ -61,11 +63,6 @@ struct hwq_tensor hwq_all_gather(struct hwq_graph *g, int s, struct aorta_comm *
 
 /* ---- all-to-all ---- */
 
-static aorta_status run_all_to_all(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_all_to_all(o->comm, stream, hwq_floats(o->in[0]), hwq_floats(o->out[0]),
-                            count_of(&o->in[0]) / (size_t)aorta_comm_size(o->comm), AORTA_F32);
-}
-
 /* This rank knows only the rows that it sends to itself; with one rank these are all rows. */
 static struct hwq_value all_to_all_element(const struct hwq_element *e) {
     if (e->row / (e->o->in[0].rows / aorta_comm_size(e->o->comm)) != aorta_comm_rank(e->o->comm)) return hwq_unknown();
@@ -74,7 +71,8 @@ static struct hwq_value all_to_all_element(const struct hwq_element *e) {
 
 static const struct hwq_kind all_to_all = {.name = "all_to_all",
                                            .span = AORTA_SPAN_COLLECTIVE,
-                                           .run = run_all_to_all,
+                                           .collective = AORTA_ALL_TO_ALL,
+                                           .run = run,
                                            .element = all_to_all_element,
                                            .moves = true};
 

@@ -258,6 +258,31 @@ static aorta_status on_pieces(struct aorta_comm *comm, struct aorta_stream *stre
     return aorta_collective(comm, stream, &call);
 }
 
+static aorta_status on_one(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
+                           size_t count, struct aorta_comm_call call) {
+    call.piece_count = 1;
+    call.pieces[0] = (struct aorta_comm_piece){send, receive, count};
+    return aorta_collective(comm, stream, &call);
+}
+
+aorta_status suite_reduce_scatter(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
+                                  size_t count, enum aorta_dtype dtype, enum aorta_reduction reduction) {
+    return on_one(comm, stream, send, receive, count,
+                  (struct aorta_comm_call){.kind = AORTA_REDUCE_SCATTER, .dtype = dtype, .reduction = reduction});
+}
+
+aorta_status suite_all_gather(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
+                              size_t count, enum aorta_dtype dtype) {
+    return on_one(comm, stream, send, receive, count,
+                  (struct aorta_comm_call){.kind = AORTA_ALL_GATHER, .dtype = dtype});
+}
+
+aorta_status suite_all_to_all(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
+                              size_t count, enum aorta_dtype dtype) {
+    return on_one(comm, stream, send, receive, count,
+                  (struct aorta_comm_call){.kind = AORTA_ALL_TO_ALL, .dtype = dtype});
+}
+
 aorta_status suite_all_gather_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
                                      const struct aorta_comm_piece *pieces, int piece_count, enum aorta_dtype dtype) {
     return on_pieces(comm, stream, pieces,

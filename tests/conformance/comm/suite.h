@@ -37,7 +37,13 @@ const struct fake_nccl_control *suite_fake_nccl(void); /* NULL: a real one, or n
 /* As suite_setup opened its own; for tests that want another group of all ranks. */
 struct aorta_comm_options suite_options(const struct suite *suite);
 
-/* aorta_collective on several pieces, and on parts of unequal size. */
+/* aorta_collective on one piece, on several pieces, and on parts of unequal size. */
+aorta_status suite_reduce_scatter(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
+                                  size_t count, enum aorta_dtype dtype, enum aorta_reduction reduction);
+aorta_status suite_all_gather(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
+                              size_t count, enum aorta_dtype dtype);
+aorta_status suite_all_to_all(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
+                              size_t count, enum aorta_dtype dtype);
 aorta_status suite_all_gather_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
                                      const struct aorta_comm_piece *pieces, int piece_count, enum aorta_dtype dtype);
 aorta_status suite_reduce_scatter_pieces(struct aorta_comm *comm, struct aorta_stream *stream,

@@ -57,7 +57,7 @@ static void scatter(struct suite *suite, size_t count, enum aorta_dtype dtype, b
     void *apart = in_place ? NULL : suite_buffer(suite, count, dtype);
     void *receive = in_place ? (char *)send + own * aorta_dtype_size(dtype) : apart;
     suite_fill(suite, send, 0, size * count, dtype, suite->rank);
-    check_ok(aorta_reduce_scatter(suite->world, suite->stream, send, receive, count, dtype, reduction));
+    check_ok(suite_reduce_scatter(suite->world, suite->stream, send, receive, count, dtype, reduction));
     suite_finish(suite, suite->stream);
     for (size_t i = 0; i < count; i++) {
         suite_expect(suite, receive, i, dtype, suite_reduced(all_ranks, suite->size, own + i, dtype, reduction),
@@ -83,7 +83,7 @@ static void all_gather(struct suite *suite, size_t count, enum aorta_dtype dtype
     void *apart = in_place ? NULL : suite_buffer(suite, count, dtype);
     void *send = in_place ? (char *)receive + (size_t)suite->rank * count * aorta_dtype_size(dtype) : apart;
     suite_fill(suite, send, 0, count, dtype, suite->rank);
-    check_ok(aorta_all_gather(suite->world, suite->stream, send, receive, count, dtype));
+    check_ok(suite_all_gather(suite->world, suite->stream, send, receive, count, dtype));
     suite_finish(suite, suite->stream);
     for (size_t block = 0; block < size; block++)
         for (size_t i = 0; i < count; i++)
@@ -112,7 +112,7 @@ static void all_to_all(struct suite *suite, size_t count, enum aorta_dtype dtype
     size_t size = (size_t)suite->size, own = (size_t)suite->rank * count;
     void *send = suite_buffer(suite, size * count, dtype), *receive = suite_buffer(suite, size * count, dtype);
     suite_fill(suite, send, 0, size * count, dtype, suite->rank);
-    check_ok(aorta_all_to_all(suite->world, suite->stream, send, receive, count, dtype));
+    check_ok(suite_all_to_all(suite->world, suite->stream, send, receive, count, dtype));
     suite_finish(suite, suite->stream);
     for (size_t block = 0; block < size; block++) {
         for (size_t i = 0; i < count; i++) {

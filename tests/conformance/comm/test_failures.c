@@ -193,7 +193,7 @@ static void refused_exchange(void **state) {
     void *other;
     check_ok(aorta_device_alloc(scene->options.device, COUNT * sizeof(float), "test buffer", &other));
     fake_library()->refuse("ncclSend", 2, 4);
-    check_ok(aorta_all_to_all(scene->world, scene->stream, scene->buffer, other, COUNT / 2, AORTA_F32));
+    check_ok(suite_all_to_all(scene->world, scene->stream, scene->buffer, other, COUNT / 2, AORTA_F32));
     check_fails(aorta_stream_synchronize(scene->stream), AORTA_COMM, "ncclSend and ncclRecv: invalid argument");
     aorta_device_free(scene->options.device, other);
 }

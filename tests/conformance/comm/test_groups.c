@@ -121,10 +121,10 @@ static void test_bad_arguments(void **state) {
     struct aorta_stream *stream = suite->stream;
     check_fails(aorta_all_reduce(world, stream, buffer, buffer + 1, 4, AORTA_F32, AORTA_SUM), AORTA_USAGE, "overlap");
     check_fails(aorta_all_reduce(world, stream, NULL, buffer, 4, AORTA_F32, AORTA_SUM), AORTA_USAGE, "NULL");
-    check_fails(aorta_all_gather(world, stream, buffer + 1, buffer, 3, AORTA_F32), AORTA_USAGE, "all_gather");
+    check_fails(suite_all_gather(world, stream, buffer + 1, buffer, 3, AORTA_F32), AORTA_USAGE, "all_gather");
     check_fails(aorta_broadcast(world, stream, buffer, 4, AORTA_F32, suite->size), AORTA_USAGE, "root");
     check_fails(aorta_all_reduce(world, stream, buffer, buffer, 4, AORTA_U8, AORTA_SUM), AORTA_UNSUPPORTED, "uint8");
-    check_fails(aorta_all_to_all(world, stream, buffer, buffer, 4, AORTA_F32), AORTA_USAGE, "overlap");
+    check_fails(suite_all_to_all(world, stream, buffer, buffer, 4, AORTA_F32), AORTA_USAGE, "overlap");
     check_fails(aorta_all_reduce(world, stream, buffer, buffer, SIZE_MAX / 2, AORTA_F32, AORTA_SUM), AORTA_USAGE,
                 "more than memory");
 }

@@ -107,9 +107,9 @@ static void test_graph(void **state) {
     if (suite_on_gpu(suite)) check_ok(aorta_gpu_prepare(suite->device, &scale_entry)); /* a capture loads nothing */
     check_ok(aorta_capture_begin(suite->stream));
     queue_scale(suite->stream, own, 2);
-    check_ok(aorta_all_gather(suite->world, suite->stream, own, all, COUNT, AORTA_F32));
-    check_ok(aorta_reduce_scatter(suite->world, suite->stream, all, sums, COUNT, AORTA_F32, AORTA_SUM));
-    check_ok(aorta_all_to_all(suite->world, suite->stream, all, swapped, COUNT, AORTA_F32));
+    check_ok(suite_all_gather(suite->world, suite->stream, own, all, COUNT, AORTA_F32));
+    check_ok(suite_reduce_scatter(suite->world, suite->stream, all, sums, COUNT, AORTA_F32, AORTA_SUM));
+    check_ok(suite_all_to_all(suite->world, suite->stream, all, swapped, COUNT, AORTA_F32));
     check_ok(aorta_all_reduce(suite->world, suite->stream, sums, sums, COUNT, AORTA_F32, AORTA_MAX));
     check_ok(aorta_broadcast(suite->world, suite->stream, swapped, COUNT, AORTA_F32, suite->size - 1));
     check_ok(aorta_barrier(suite->world, suite->stream));

@@ -51,8 +51,8 @@ static void gather_and_scatter(struct fixture *fixture, size_t count, enum aorta
     float *gradients = shared(fixture, size * count, AORTA_F32), *sums = shared(fixture, count, AORTA_F32);
     suite_fill(suite, shard, 0, count, dtype, suite->rank);
     suite_fill(suite, gradients, 0, size * count, AORTA_F32, suite->rank);
-    check_ok(aorta_all_gather(fixture->comms[0], suite->stream, shard, whole, count, dtype));
-    check_ok(aorta_reduce_scatter(fixture->comms[1], suite->stream, gradients, sums, count, AORTA_F32, AORTA_SUM));
+    check_ok(suite_all_gather(fixture->comms[0], suite->stream, shard, whole, count, dtype));
+    check_ok(suite_reduce_scatter(fixture->comms[1], suite->stream, gradients, sums, count, AORTA_F32, AORTA_SUM));
     suite_finish(suite, suite->stream);
     for (size_t i = 0; i < count; i++) {
         for (size_t rank = 0; rank < size; rank++)
@@ -95,13 +95,13 @@ static void test_graph(void **state) {
         sums[i] = shared(&fixture, COUNT, AORTA_F32);
     }
     struct aorta_graph *graph;
-    check_ok(aorta_all_gather(fixture.comms[0], suite->stream, shard, slots[0], COUNT, AORTA_F32)); /* connects */
-    check_ok(aorta_reduce_scatter(fixture.comms[1], suite->stream, slots[0], sums[0], COUNT, AORTA_F32, AORTA_SUM));
+    check_ok(suite_all_gather(fixture.comms[0], suite->stream, shard, slots[0], COUNT, AORTA_F32)); /* connects */
+    check_ok(suite_reduce_scatter(fixture.comms[1], suite->stream, slots[0], sums[0], COUNT, AORTA_F32, AORTA_SUM));
     suite_finish(suite, suite->stream);
     check_ok(aorta_capture_begin(suite->stream));
     for (int i = 0; i < 2; i++) {
-        check_ok(aorta_all_gather(fixture.comms[0], suite->stream, shard, slots[i], COUNT, AORTA_F32));
-        check_ok(aorta_reduce_scatter(fixture.comms[1], suite->stream, slots[i], sums[i], COUNT, AORTA_F32, AORTA_SUM));
+        check_ok(suite_all_gather(fixture.comms[0], suite->stream, shard, slots[i], COUNT, AORTA_F32));
+        check_ok(suite_reduce_scatter(fixture.comms[1], suite->stream, slots[i], sums[i], COUNT, AORTA_F32, AORTA_SUM));
     }
     check_ok(aorta_capture_end(suite->stream, &graph));
     for (int replay = 0; replay < REPLAYS; replay++) {
