@@ -42,7 +42,7 @@ struct aorta_device_info {
 struct aorta_memory_info {  /* bytes, of this device object */
     uint64_t allocated;     /* handed out now */
     uint64_t peak;          /* most that was handed out at once, since creation or the last reset */
-    uint64_t reserved;      /* taken from the system, in use or cached */
+    uint64_t reserved;      /* taken from the system: as much as is handed out */
     uint64_t peak_reserved; /* most of that, since creation or the last reset of the peak */
     uint64_t pinned;        /* page-locked host memory handed out now */
     uint64_t free;          /* could still be handed out; the system's part may be 100 ms old */

@@ -1,8 +1,5 @@
-/* Device memory: blocks in use, freed blocks that are cached for reuse, and the limit on both.
- *
- * Freed blocks stay cached and are handed out again when a request fits closely; they go back to the system when the
- * limit or the system's memory is exhausted. Live blocks are in a list, as a GPU's memory cannot hold headers that the
- * host reads. */
+/* Device memory: blocks in use, and the limit on them. Blocks are in a list, as a GPU's memory cannot hold headers that
+ * the host reads. Freed blocks go back to the system: nothing allocates in its steps. */
 #include "base/array.h"
 #include "base/clock.h"
 #include "device/backend.h"
@@ -13,26 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 256, BAD_FIT_DIVISOR = 8, CACHED_SHARE = 16, FREE_AGE_NS = 100000000 };
-
-/* AddressSanitizer sees use after free only in memory that really was freed. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define UNDER_ADDRESS_SANITIZER
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define UNDER_ADDRESS_SANITIZER
-#endif
-#ifdef UNDER_ADDRESS_SANITIZER
-static const bool reuse_freed = false;
-#else
-static const bool reuse_freed = true;
-#endif
+enum { ALIGNMENT = 256, FREE_AGE_NS = 100000000 };
 
 struct block {
     void *memory;
-    size_t bytes;                           /* of the whole block */
-    size_t used;                            /* of it asked for, rounded up */
+    size_t bytes;                           /* asked for, rounded up */
     bool pinned;                            /* page-locked host memory */
     void (*put)(void *owner, void *memory); /* of adopted memory; else NULL */
     void *owner;
@@ -43,10 +25,7 @@ struct aorta_memory {
     pthread_mutex_t lock;
     struct block *live;
     size_t live_count, live_size;
-    struct block *cached; /* freed blocks, oldest first */
-    size_t cached_count, cached_size;
-    uint64_t cached_bytes, most_cached; /* now, and the bound on it */
-    struct aorta_memory_info info;      /* without `free` */
+    struct aorta_memory_info info; /* without `reserved` and `free` */
     uint64_t limit;
     struct aorta_memory_event *events; /* in order */
     size_t event_count, event_capacity;
@@ -70,51 +49,6 @@ static struct block take_live(struct aorta_memory *memory, const void *address) 
     const struct block found = memory->live[at - 1];
     memory->live[at - 1] = memory->live[--memory->live_count];
     return found;
-}
-
-/* ---- cached blocks ---- */
-
-static void release(struct aorta_memory *memory, struct block block) {
-    memory->info.reserved -= block.bytes;
-    memory->device->backend->memory_put(memory->device, block.memory);
-}
-
-static struct block take_cached(struct aorta_memory *memory, size_t index) {
-    struct block block = memory->cached[index];
-    for (size_t i = index + 1; i < memory->cached_count; i++) memory->cached[i - 1] = memory->cached[i];
-    memory->cached_count--;
-    memory->cached_bytes -= block.bytes;
-    return block;
-}
-
-/* Gives cached blocks back, oldest first, until at most `most` bytes are cached. */
-static void trim(struct aorta_memory *memory, uint64_t most) {
-    while (memory->cached_count && memory->cached_bytes > most) release(memory, take_cached(memory, 0));
-}
-
-/* The smallest cached block that holds `bytes` and wastes at most an eighth of them. */
-static struct block reuse(struct aorta_memory *memory, size_t bytes) {
-    size_t best = memory->cached_count;
-    for (size_t i = 0; i < memory->cached_count; i++) {
-        size_t size = memory->cached[i].bytes;
-        if (size < bytes || size - bytes > bytes / BAD_FIT_DIVISOR) continue;
-        if (best == memory->cached_count || size < memory->cached[best].bytes) best = i;
-    }
-    return best < memory->cached_count ? take_cached(memory, best) : (struct block){0};
-}
-
-static void keep(struct aorta_memory *memory, struct block block) {
-    if (block.bytes > memory->most_cached) {
-        release(memory, block);
-        return;
-    }
-    trim(memory, memory->most_cached - block.bytes);
-    if (!aorta_array_fit(&memory->cached, &memory->cached_size, memory->cached_count + 1, sizeof *memory->cached)) {
-        release(memory, block);
-        return;
-    }
-    memory->cached[memory->cached_count++] = block;
-    memory->cached_bytes += block.bytes;
 }
 
 /* ---- messages ---- */
@@ -142,9 +76,9 @@ static uint64_t system_free(struct aorta_memory *memory, int64_t age_ns) {
     return memory->system_free;
 }
 
-/* Memory for new allocations: the system's free memory and the cached blocks, up to the limit. */
+/* Memory for new allocations: the system's free memory, up to the limit. */
 static uint64_t left(struct aorta_memory *memory, int64_t age_ns) {
-    uint64_t rest = system_free(memory, age_ns) + memory->cached_bytes;
+    uint64_t rest = system_free(memory, age_ns);
     if (!memory->limit) return rest;
     uint64_t allowed = memory->limit > memory->info.allocated ? memory->limit - memory->info.allocated : 0;
     return allowed < rest ? allowed : rest;
@@ -165,35 +99,27 @@ aorta_status aorta_memory_create(struct aorta_device *device, struct aorta_memor
     struct aorta_memory *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory to describe the device's");
     made->device = device;
-    made->most_cached = reuse_freed ? device->info.memory_bytes / CACHED_SHARE : 0;
     pthread_mutex_init(&made->lock, NULL);
     *memory = made;
     return NULL;
 }
 
-/* Adopted memory's owner may be gone: it should have been freed before. */
 static void give_back(struct aorta_memory *memory, struct block block) {
-    if (block.put) return;
-    if (!block.pinned) {
-        release(memory, block);
-        return;
-    }
-    memory->device->backend->pinned_put(memory->device, block.memory, block.bytes);
+    const struct aorta_backend *backend = memory->device->backend;
+    if (block.pinned)
+        backend->pinned_put(memory->device, block.memory, block.bytes);
+    else
+        backend->memory_put(memory->device, block.memory);
 }
 
+/* Adopted memory's owner may be gone: it should have been freed before. */
 void aorta_memory_destroy(struct aorta_memory *memory) {
-    trim(memory, 0);
-    for (size_t i = 0; i < memory->live_count; i++) give_back(memory, memory->live[i]);
+    for (size_t i = 0; i < memory->live_count; i++)
+        if (!memory->live[i].put) give_back(memory, memory->live[i]);
     pthread_mutex_destroy(&memory->lock);
     free(memory->live);
     free(memory->events);
-    free(memory->cached);
     free(memory);
-}
-
-static void add_reserved(struct aorta_memory *memory, size_t bytes) {
-    memory->info.reserved += bytes;
-    if (memory->info.reserved > memory->info.peak_reserved) memory->info.peak_reserved = memory->info.reserved;
 }
 
 /* Records an event of device memory; dropped when the table is full. */
@@ -206,40 +132,30 @@ static void record_event(struct aorta_memory *memory, const struct block *block,
                                                                         .bytes = bytes,
                                                                         .address = (uint64_t)(uintptr_t)block->memory,
                                                                         .allocated = memory->info.allocated,
-                                                                        .reserved = memory->info.reserved};
+                                                                        .reserved = memory->info.allocated};
 }
 
 static void add_live(struct aorta_memory *memory, struct block block) {
     memory->live[memory->live_count++] = block;
     if (block.pinned) {
-        memory->info.pinned += block.used;
+        memory->info.pinned += block.bytes;
         return;
     }
-    memory->info.allocated += block.used;
+    memory->info.allocated += block.bytes;
     if (memory->info.allocated > memory->info.peak) memory->info.peak = memory->info.allocated;
-    record_event(memory, &block, (int64_t)block.used);
+    record_event(memory, &block, (int64_t)block.bytes);
 }
 
 static bool within_limit(const struct aorta_memory *memory, size_t bytes) {
     return !memory->limit || (bytes <= memory->limit && memory->info.allocated <= memory->limit - bytes);
 }
 
-/* A block from the cache or from the system; its memory is NULL when neither has it. */
-static aorta_status obtain(struct aorta_memory *memory, size_t bytes, struct block *block) {
+/* The block's memory is NULL when there is no more. */
+static aorta_status obtain(struct aorta_memory *memory, struct block *block) {
     struct aorta_device *device = memory->device;
-    if (!within_limit(memory, bytes)) return NULL;
-    *block = reuse(memory, bytes);
-    if (block->memory) return NULL;
-    if (memory->limit) /* cached blocks and blocks in use stay within the limit together */
-        trim(memory, memory->limit - memory->info.allocated - bytes);
-    AORTA_TRY(device->backend->memory_get(device, bytes, &block->memory));
-    if (!block->memory && memory->cached_count) {
-        trim(memory, 0);
-        AORTA_TRY(device->backend->memory_get(device, bytes, &block->memory));
-    }
-    block->bytes = block->memory ? bytes : 0;
-    add_reserved(memory, block->bytes);
-    return NULL;
+    if (block->pinned) return device->backend->pinned_get(device, block->bytes, &block->memory);
+    return within_limit(memory, block->bytes) ? device->backend->memory_get(device, block->bytes, &block->memory)
+                                              : NULL;
 }
 
 /* Rounds up to the alignment, 0 when that is too much to count. No bytes still make a block, so that every address is
@@ -251,18 +167,12 @@ static size_t round_up(size_t bytes) {
 
 static aorta_status allocate(struct aorta_device *device, bool pinned, size_t bytes, const char *what, void **result) {
     struct aorta_memory *memory = device->memory;
-    const size_t rounded = round_up(bytes);
-    struct block block = {.pinned = pinned};
+    struct block block = {.pinned = pinned, .bytes = round_up(bytes)};
     aorta_status status = NULL;
     pthread_mutex_lock(&memory->lock);
-    if (rounded && reserve_place(memory))
-        status = aorta_annotate(pinned ? device->backend->pinned_get(device, rounded, &block.memory)
-                                       : obtain(memory, rounded, &block),
-                                "%s", what);
+    if (block.bytes && reserve_place(memory)) status = aorta_annotate(obtain(memory, &block), "%s", what);
     if (!status && !block.memory) status = full(memory, pinned ? "page-locked" : "device", what, bytes);
     if (!status) {
-        block.used = rounded;
-        if (pinned) block.bytes = rounded;
         add_live(memory, block);
         *result = block.memory;
     }
@@ -281,16 +191,13 @@ aorta_status aorta_pinned_alloc(struct aorta_device *device, size_t bytes, const
 aorta_status aorta_device_adopt(struct aorta_device *device, void *adopted, size_t bytes, const char *what,
                                 void (*put)(void *owner, void *memory), void *owner) {
     struct aorta_memory *memory = device->memory;
-    const struct block block = {.memory = adopted, .bytes = bytes, .used = bytes, .put = put, .owner = owner};
-    pthread_mutex_lock(&memory->lock);
+    const struct block block = {.memory = adopted, .bytes = bytes, .put = put, .owner = owner};
     aorta_status status = NULL;
-    if (!adopted || !within_limit(memory, bytes) || !reserve_place(memory)) {
-        status = full(memory, "device", what, bytes);
-    } else {
-        if (memory->limit) trim(memory, memory->limit - memory->info.allocated - bytes);
-        add_reserved(memory, bytes);
+    pthread_mutex_lock(&memory->lock);
+    if (adopted && within_limit(memory, bytes) && reserve_place(memory))
         add_live(memory, block);
-    }
+    else
+        status = full(memory, "device", what, bytes);
     pthread_mutex_unlock(&memory->lock);
     return status;
 }
@@ -301,17 +208,9 @@ void aorta_device_free(struct aorta_device *device, void *address) {
     if (!address) return;
     pthread_mutex_lock(&memory->lock);
     struct block block = take_live(memory, address);
-    if (block.memory && block.pinned) {
-        memory->info.pinned -= block.used;
-        memory->device->backend->pinned_put(memory->device, block.memory, block.bytes);
-    } else if (block.memory) {
-        memory->info.allocated -= block.used;
-        if (block.put)
-            memory->info.reserved -= block.bytes;
-        else
-            keep(memory, block);
-        record_event(memory, &block, -(int64_t)block.used);
-    }
+    *(block.pinned ? &memory->info.pinned : &memory->info.allocated) -= block.bytes;
+    if (block.memory && !block.pinned) record_event(memory, &block, -(int64_t)block.bytes);
+    if (block.memory && !block.put) give_back(memory, block);
     pthread_mutex_unlock(&memory->lock);
     if (block.put) block.put(block.owner, block.memory); /* may take long */
 }
@@ -324,6 +223,8 @@ struct aorta_memory_info aorta_device_memory(struct aorta_device *device) {
     struct aorta_memory *memory = device->memory;
     pthread_mutex_lock(&memory->lock);
     struct aorta_memory_info info = memory->info;
+    info.reserved = info.allocated;
+    info.peak_reserved = info.peak;
     info.free = left(memory, FREE_AGE_NS);
     pthread_mutex_unlock(&memory->lock);
     return info;
@@ -343,7 +244,6 @@ size_t aorta_device_memory_events(struct aorta_device *device, size_t from, stru
 void aorta_device_reset_peak(struct aorta_device *device) {
     pthread_mutex_lock(&device->memory->lock);
     device->memory->info.peak = device->memory->info.allocated;
-    device->memory->info.peak_reserved = device->memory->info.reserved;
     pthread_mutex_unlock(&device->memory->lock);
 }
 
@@ -351,6 +251,5 @@ void aorta_device_limit_memory(struct aorta_device *device, uint64_t bytes) {
     struct aorta_memory *memory = device->memory;
     pthread_mutex_lock(&memory->lock);
     memory->limit = bytes;
-    if (bytes) trim(memory, bytes > memory->info.allocated ? bytes - memory->info.allocated : 0);
     pthread_mutex_unlock(&memory->lock);
 }

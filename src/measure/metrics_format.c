@@ -72,7 +72,7 @@ const struct aorta_row aorta_peaks_rows[] = {
 static const struct aorta_row memory_rows[] = {
     {"allocated_bytes", AORTA_ROW_INT, AT(allocated), "bytes", .help = "of the device, handed out now"},
     {"peak_bytes", AORTA_ROW_INT, AT(peak), "bytes", .help = "the most that was handed out at once"},
-    {"reserved_bytes", AORTA_ROW_INT, AT(reserved), "bytes", .help = "taken from the system, in use or cached"},
+    {"reserved_bytes", AORTA_ROW_INT, AT(reserved), "bytes", .help = "taken from the system"},
     {"pinned_bytes", AORTA_ROW_INT, AT(pinned), "bytes", .help = "of the host, pinned"},
     {0}};
 
