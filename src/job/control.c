@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- over the rendezvous ---- */
 
@@ -172,6 +173,7 @@ void aorta_control_close(struct aorta_control *control) {
 /* ---- the end of a process that has met other ranks ---- */
 
 #define ROUND_NS 100000000       /* between two heartbeats; over MPI the ready ranks wait for it */
+#define READY_NS 10000000        /* the same of a rank that is ready, over the rendezvous */
 #define LAST_INSTANCE UINT64_MAX /* no other opening has this number */
 
 struct aorta_leave {
@@ -209,85 +211,20 @@ static aorta_status stay_by_mpi(struct aorta_leave *leave) {
 
 /* ---- over the rendezvous ---- */
 
-/* The heartbeat of `rank` in this round; its value is whether it is ready. */
-static const char *heartbeat_key(char key[AORTA_RENDEZVOUS_KEY], int rank, int round) {
-    snprintf(key, AORTA_RENDEZVOUS_KEY, "rank %d round %d", rank, round);
-    return key;
-}
-
-/* The last of a rank, once it knows that all are ready. */
-static const char *goodbye_key(char key[AORTA_RENDEZVOUS_KEY], int rank) {
-    snprintf(key, AORTA_RENDEZVOUS_KEY, "rank %d leaves", rank);
-    return key;
-}
-
-static aorta_status read_heartbeat(struct aorta_leave *leave, int rank, const char *key, int32_t *value) {
-    aorta_status status = aorta_rendezvous_get(leave->rendezvous, key, value, sizeof *value, leave->timeout_s);
-    if (!status || aorta_status_code(status) != AORTA_TIMEOUT) return status;
-    aorta_status_free(status);
-    return AORTA_ERROR(AORTA_TIMEOUT, "rank 0 waited %.1f s for rank %d", leave->timeout_s, rank);
-}
-
-static aorta_status await_ready(struct aorta_leave *leave, int rank) {
-    char key[AORTA_RENDEZVOUS_KEY];
-    int32_t ready = 0;
-    for (int round = 0; !ready; round++)
-        AORTA_TRY(read_heartbeat(leave, rank, heartbeat_key(key, rank, round), &ready));
-    return NULL;
-}
-
-/* Sends the other ranks -1 if all are ready, else the number of the missing rank. */
-static aorta_status conclude(struct aorta_leave *leave, int32_t missing) {
-    AORTA_TRY(aorta_rendezvous_set(leave->rendezvous, "end", &missing, sizeof missing));
-    (void)aorta_rendezvous_lost(leave->rendezvous); /* rank 0's answer informs them */
-    return NULL;
-}
-
-static aorta_status stay_as_first(struct aorta_leave *leave) {
-    char key[AORTA_RENDEZVOUS_KEY];
-    int32_t left;
-    for (int rank = 1; rank < leave->ranks.world_size; rank++) {
-        aorta_status status = await_ready(leave, rank);
-        if (status) return aorta_status_join(status, conclude(leave, rank));
-    }
-    while (!is_ready(leave, ROUND_NS)) continue;
-    AORTA_TRY(conclude(leave, -1));
-    for (int rank = 1; rank < leave->ranks.world_size; rank++)
-        AORTA_TRY(read_heartbeat(leave, rank, goodbye_key(key, rank), &left));
-    return NULL;
-}
-
-/* Rank 0's store answers as long as its process runs. */
-static aorta_status await_end(struct aorta_leave *leave) {
-    int32_t missing;
-    for (;;) {
-        aorta_status status =
-            aorta_rendezvous_get(leave->rendezvous, "end", &missing, sizeof missing, leave->timeout_s);
-        if (!status) break;
-        if (aorta_status_code(status) != AORTA_TIMEOUT) return status;
-        aorta_status_free(status);
-    }
-    if (missing < 0) return NULL;
-    return AORTA_ERROR(AORTA_COMM, "rank 0 has given up waiting for rank %d", (int)missing);
-}
-
-static aorta_status stay_as_other(struct aorta_leave *leave) {
-    char key[AORTA_RENDEZVOUS_KEY];
-    const int rank = leave->ranks.rank;
-    int32_t ready = 0;
-    for (int round = 0; !ready; round++) {
-        ready = is_ready(leave, round ? ROUND_NS : 0);
-        AORTA_TRY(aorta_rendezvous_set(leave->rendezvous, heartbeat_key(key, rank, round), &ready, sizeof ready));
-    }
-    AORTA_TRY(await_end(leave));
-    return aorta_rendezvous_set(leave->rendezvous, goodbye_key(key, rank), &ready, sizeof ready);
-}
-
 static aorta_status stay_by_rendezvous(struct aorta_leave *leave) {
     struct aorta_rendezvous_options place;
+    int others = AORTA_RENDEZVOUS_WAITS;
     AORTA_TRY(aorta_rendezvous_find(&leave->ranks, LAST_INSTANCE, leave->timeout_s, &place));
     AORTA_TRY(aorta_rendezvous_open(&place, &leave->rendezvous));
-    return leave->ranks.rank == 0 ? stay_as_first(leave) : stay_as_other(leave);
+    for (int64_t wait_ns = 0; others == AORTA_RENDEZVOUS_WAITS; wait_ns = ROUND_NS) {
+        const bool ready = is_ready(leave, wait_ns);
+        if (ready && wait_ns) nanosleep(&(struct timespec){.tv_nsec = READY_NS}, NULL);
+        AORTA_TRY(aorta_rendezvous_beat(leave->rendezvous, ready, &others));
+    }
+    if (others == AORTA_RENDEZVOUS_READY) return NULL;
+    /* Rank 0's store still has to answer the other ranks. */
+    if (leave->ranks.rank == 0) nanosleep(&(struct timespec){.tv_nsec = 2 * ROUND_NS}, NULL);
+    return AORTA_ERROR(AORTA_TIMEOUT, "rank %d waited %.1f s for rank %d", leave->ranks.rank, leave->timeout_s, others);
 }
 
 /* ---- both ---- */

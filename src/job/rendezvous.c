@@ -384,6 +384,14 @@ aorta_status aorta_rendezvous_get(struct aorta_rendezvous *rendezvous, const cha
     return NULL;
 }
 
+aorta_status aorta_rendezvous_beat(struct aorta_rendezvous *rendezvous, bool ready, int *state) {
+    struct wire_message question = {.kind = WIRE_BEAT, .number = ready, .timeout_s = rendezvous->timeout_s}, answer;
+    char ignored[AORTA_RENDEZVOUS_VALUE];
+    AORTA_TRY(ask(rendezvous, &question, "", NULL, &answer, ignored));
+    *state = answer.number;
+    return NULL;
+}
+
 int aorta_rendezvous_lost(struct aorta_rendezvous *rendezvous) {
     struct wire_message question = {.kind = WIRE_PING, .timeout_s = rendezvous->timeout_s}, answer;
     char ignored[AORTA_RENDEZVOUS_VALUE];

@@ -58,5 +58,10 @@ AORTA_MUST_USE aorta_status aorta_rendezvous_get(struct aorta_rendezvous *rendez
                                                  size_t bytes, double timeout_s);
 /* The first rank that has died; -1: none. */
 int aorta_rendezvous_lost(struct aorta_rendezvous *rendezvous);
+/* A heartbeat of this rank, which is ready or not. *state: AORTA_RENDEZVOUS_READY once all ranks are ready; the number
+ * of a rank that is not and has sent no heartbeat for timeout_s; else AORTA_RENDEZVOUS_WAITS. AORTA_COMM when a rank
+ * has died. */
+enum { AORTA_RENDEZVOUS_READY = -1, AORTA_RENDEZVOUS_WAITS = -2 };
+AORTA_MUST_USE aorta_status aorta_rendezvous_beat(struct aorta_rendezvous *rendezvous, bool ready, int *state);
 
 #endif

@@ -4,14 +4,15 @@
 
 #include "job/rendezvous.h"
 
-#define WIRE_MAGIC 0x41525632u /* "ARV2": changes with the messages; read backwards on a host of other byte order */
+#define WIRE_MAGIC 0x41525633u /* "ARV3": changes with the messages; read backwards on a host of other byte order */
 
 enum wire_kind {
-    WIRE_HELLO,    /* rank → store: a handshake */
-    WIRE_SET,      /* rank → store */
-    WIRE_GET,      /* rank → store: answered when the key is set */
-    WIRE_PING,     /* rank → store: `number` of the answer is the first lost rank or -1 */
-    WIRE_BYE,      /* rank → store */
+    WIRE_HELLO, /* rank → store: a handshake */
+    WIRE_SET,   /* rank → store */
+    WIRE_GET,   /* rank → store: answered when the key is set */
+    WIRE_PING,  /* rank → store: `number` of the answer is the first lost rank or -1 */
+    WIRE_BEAT, /* rank → store: `number` is whether it is ready; that of the answer as aorta_rendezvous_beat has it */
+    WIRE_BYE,  /* rank → store */
     WIRE_ACCEPTED, /* store → rank: the handshake matches; wait for the other ranks */
     WIRE_DONE,     /* store → rank: value of a GET, end of a SET; after ACCEPTED: all ranks are connected */
     WIRE_FAILED,   /* store → rank: `number` is an aorta_code, the value a text */

@@ -35,6 +35,8 @@ struct peer {
     int fd;                /* -1: none */
     bool here, signed_off; /* has sent its handshake; has signed off */
     bool waiting;          /* for the key of inbox.message */
+    bool ready;            /* by its last heartbeat */
+    int64_t beat_ns;       /* when that came; at first, when all ranks were here */
     int64_t until_ns;      /* of the wait, or of the handshake */
     struct inbox inbox;
 };
@@ -57,6 +59,7 @@ struct store {
     int64_t open_until_ns;
     int lost; /* the first lost rank; -1 */
     bool complete, failed;
+    bool all_ready;               /* all ranks have been ready at once */
     enum aorta_code failure_code; /* when failed: the answer to all ranks */
     char failure[512];
     _Atomic int64_t ending_ns; /* when rank 0 began to end; 0: not yet */
@@ -180,7 +183,10 @@ static void check_complete(struct store *store) {
     close(store->listener);
     store->listener = -1;
     for (int i = 0; i < NEWCOMERS; i++) disconnect(&store->newcomers[i]);
-    for (int rank = 0; rank < store->options.world_size; rank++) answer(&store->peers[rank], WIRE_DONE, 0, NULL, 0);
+    for (int rank = 0; rank < store->options.world_size; rank++) {
+        store->peers[rank].beat_ns = aorta_clock_ns();
+        answer(&store->peers[rank], WIRE_DONE, 0, NULL, 0);
+    }
 }
 
 /* A host that loses its power or its network sends nothing: the connection is broken after some 20 s without an answer.
@@ -266,6 +272,29 @@ static void serve_wait(struct store *store, struct peer *peer) {
         answer_failure(peer, AORTA_TIMEOUT, "it was not set in time");
 }
 
+/* What the ranks are waiting for: see aorta_rendezvous_beat. */
+static int others_of(struct store *store) {
+    const int64_t oldest_ns = aorta_clock_ns() - (int64_t)(store->options.timeout_s * 1e9);
+    int others = AORTA_RENDEZVOUS_READY;
+    for (int rank = 0; rank < store->options.world_size && !store->all_ready; rank++) {
+        const struct peer *peer = &store->peers[rank];
+        if (peer->ready) continue;
+        if (peer->beat_ns < oldest_ns) return rank;
+        others = AORTA_RENDEZVOUS_WAITS;
+    }
+    store->all_ready = others == AORTA_RENDEZVOUS_READY;
+    return others;
+}
+
+static void take_beat(struct store *store, struct peer *peer) {
+    peer->ready = peer->inbox.message.number;
+    peer->beat_ns = aorta_clock_ns();
+    if (store->lost >= 0)
+        answer_lost(store, peer);
+    else
+        answer(peer, WIRE_DONE, others_of(store), NULL, 0);
+}
+
 static void serve(struct store *store, struct peer *peer) {
     const struct wire_message *message = &peer->inbox.message;
     if (message->kind == WIRE_GET) {
@@ -277,6 +306,7 @@ static void serve(struct store *store, struct peer *peer) {
     }
     if (message->kind == WIRE_SET) set(store, peer);
     if (message->kind == WIRE_PING) answer(peer, WIRE_DONE, store->lost, NULL, 0);
+    if (message->kind == WIRE_BEAT) take_beat(store, peer);
     if (message->kind == WIRE_BYE) peer->signed_off = true;
     peer->inbox.have = 0;
 }

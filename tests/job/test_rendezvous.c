@@ -174,6 +174,33 @@ static aorta_status leave_in_turn(struct aorta_rendezvous_options *options) {
     return NULL;
 }
 
+/* The last rank is ready 0.3 s later than the other ranks. */
+static aorta_status beat_until_ready(struct aorta_rendezvous_options *options) {
+    struct aorta_rendezvous *r;
+    int others = AORTA_RENDEZVOUS_WAITS;
+    AORTA_TRY(aorta_rendezvous_open(options, &r));
+    const int64_t ready_ns = aorta_clock_ns() + (options->rank == options->world_size - 1 ? 300000000 : 0);
+    while (others == AORTA_RENDEZVOUS_WAITS) {
+        usleep(5000);
+        AORTA_TRY(aorta_rendezvous_beat(r, aorta_clock_ns() >= ready_ns, &others));
+    }
+    aorta_rendezvous_close(r);
+    return others == AORTA_RENDEZVOUS_READY ? NULL : AORTA_ERROR(AORTA_INTERNAL, "rank %d is silent", others);
+}
+
+/* Rank 1 lives, and sends no heartbeat. */
+static aorta_status beat_without_rank_1(struct aorta_rendezvous_options *options) {
+    struct aorta_rendezvous *r;
+    int others = AORTA_RENDEZVOUS_WAITS;
+    AORTA_TRY(aorta_rendezvous_open(options, &r));
+    for (int i = 0; i < 400 && others == AORTA_RENDEZVOUS_WAITS; i++) {
+        usleep(5000);
+        if (options->rank != 1) AORTA_TRY(aorta_rendezvous_beat(r, true, &others));
+    }
+    aorta_rendezvous_close(r);
+    return AORTA_ERROR(AORTA_TIMEOUT, "others: %d", others);
+}
+
 /* ---- tests ---- */
 
 static void test_all_meet(void **state) {
@@ -387,6 +414,19 @@ static void test_leaving(void **state) {
     run(&job);
     expect_all(&job, AORTA_OK, "");
     assert_true(job.outcomes[0].seconds > 0.45);
+    end(&job);
+}
+
+static void test_heartbeats(void **state) {
+    (void)state;
+    struct job job = job_of(3, beat_until_ready, 20);
+    run(&job);
+    expect_all(&job, AORTA_OK, "");
+    for (int rank = 0; rank < 3; rank++) assert_true(job.outcomes[rank].seconds > 0.29);
+    end(&job);
+    job = job_of(2, beat_without_rank_1, 0.5);
+    run(&job);
+    expect(&job, 0, AORTA_TIMEOUT, "others: 1");
     end(&job);
 }
 
@@ -681,7 +721,7 @@ int main(void) {
         cmocka_unit_test(test_silence),        cmocka_unit_test(test_values),
         cmocka_unit_test(test_flood),          cmocka_unit_test(test_place),
         cmocka_unit_test(test_unknown_host),   cmocka_unit_test(test_token),
-        cmocka_unit_test(test_replayed_join),
+        cmocka_unit_test(test_replayed_join),  cmocka_unit_test(test_heartbeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

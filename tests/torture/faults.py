@@ -398,7 +398,7 @@ def make_noise(bench, port, strangers):
     try:
         stranger = socket.create_connection(("127.0.0.1", port), 1)
         stranger.sendall(bench.random.choice([b"", os.urandom(bench.random.choice([1, 16, 100, 4000])), b"GET / HTTP/1.0\r\n\r\n", b"\0" * 200,
-                                              struct.pack("<IIiId", 0x41525632, bench.random.randrange(10), -1, bench.random.choice([84, 1 << 31]),
+                                              struct.pack("<IIiId", 0x41525633, bench.random.randrange(10), -1, bench.random.choice([84, 1 << 31]),
                                                           float("nan")) + os.urandom(148)]))
         if bench.random.random() < 0.5:
             strangers.append(stranger)
