@@ -51,16 +51,19 @@ bool aorta_environment_matters(const char *variable) {
     return false;
 }
 
-void aorta_environment_add(struct aorta_environment *e, const char *section, const char *key, const char *value) {
-    if (!value || !*value) return;
-    struct aorta_environment_item *items =
-        aorta_arena_grow(&e->arena, e->items, e->count, &e->capacity, sizeof *e->items);
-    if (!items) return;
-    e->items = items;
+static void add(struct aorta_environment *e, const char *section, const char *key, const char *value, bool json) {
     const struct aorta_environment_item item = {aorta_arena_strdup(&e->arena, section),
                                                 aorta_arena_strdup(&e->arena, key),
-                                                aorta_arena_strdup(&e->arena, value)};
-    if (!e->arena.failed) items[e->count++] = item;
+                                                aorta_arena_strdup(&e->arena, value), json};
+    aorta_arena_append(&e->arena, &e->items, &e->capacity, &e->count, &item, sizeof item);
+}
+
+void aorta_environment_add(struct aorta_environment *e, const char *section, const char *key, const char *value) {
+    if (value && *value) add(e, section, key, value, false);
+}
+
+void aorta_environment_add_json(struct aorta_environment *e, const char *section, const char *key, const char *value) {
+    add(e, section, key, value, true);
 }
 
 static void add_number(struct aorta_environment *e, const char *section, const char *key, long long value) {
@@ -154,8 +157,12 @@ void aorta_environment_free(struct aorta_environment *e) {
 
 static void write_section(const struct aorta_environment *e, const char *section, struct aorta_json *json) {
     aorta_json_key_object(json, section);
-    for (size_t i = 0; i < e->count; i++)
-        if (strcmp(e->items[i].section, section) == 0) aorta_json_key_string(json, e->items[i].key, e->items[i].value);
+    for (size_t i = 0; i < e->count; i++) {
+        const struct aorta_environment_item *item = &e->items[i];
+        if (strcmp(item->section, section) != 0) continue;
+        aorta_json_key(json, item->key);
+        (item->json ? aorta_json_text : aorta_json_string)(json, item->value);
+    }
     aorta_json_object_end(json);
 }
 
@@ -165,14 +172,18 @@ static bool is_first(const struct aorta_environment *e, size_t index) {
     return true;
 }
 
+void aorta_environment_json(const struct aorta_environment *e, struct aorta_json *json) {
+    for (size_t i = 0; i < e->count; i++)
+        if (is_first(e, i)) write_section(e, e->items[i].section, json);
+}
+
 aorta_status aorta_environment_save(const struct aorta_environment *e, const char *directory) {
     struct aorta_text text = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &text, 2);
     aorta_json_object(&json);
     aorta_json_key_int(&json, "schema_version", 1);
-    for (size_t i = 0; i < e->count; i++)
-        if (is_first(e, i)) write_section(e, e->items[i].section, &json);
+    aorta_environment_json(e, &json);
     aorta_json_object_end(&json);
     aorta_text_puts(&text, "\n");
     aorta_status status = aorta_arena_check(&e->arena, "the environment of a result");

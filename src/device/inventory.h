@@ -3,6 +3,7 @@
 #define AORTA_DEVICE_INVENTORY_H
 
 #include "base/arena.h"
+#include "base/json.h"
 #include "device/device.h"
 #include "device/gpu.h"
 
@@ -108,6 +109,7 @@ struct aorta_environment { /* zero-initialise */
     struct aorta_arena arena;
     struct aorta_environment_item {
         const char *section, *key, *value;
+        bool json; /* the value is JSON, else a string */
     } * items;
     size_t count, capacity;
 };
@@ -118,6 +120,11 @@ AORTA_MUST_USE aorta_status aorta_environment_take(struct aorta_device *device, 
 /* Adds one entry; the arena keeps a failure. A NULL or empty value is skipped. */
 void aorta_environment_add(struct aorta_environment *environment, const char *section, const char *key,
                            const char *value);
+/* The same with a value in JSON, and without the check. */
+void aorta_environment_add_json(struct aorta_environment *environment, const char *section, const char *key,
+                                const char *value);
+/* Keys and values: an object for each section, in the order of their first entries. */
+void aorta_environment_json(const struct aorta_environment *environment, struct aorta_json *json);
 void aorta_environment_free(struct aorta_environment *environment);
 
 extern const char aorta_environment_file[]; /* "environment.json" */

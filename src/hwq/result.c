@@ -3,7 +3,6 @@
 #include "base/result_table.h"
 #include "config/config.h"
 #include "device/gpu.h"
-#include "device/inventory.h"
 #include "hwq/limit.h"
 #include "hwq/run.h"
 
@@ -13,6 +12,7 @@
 
 void aorta_hwq_result_free(struct aorta_hwq_result *result) {
     aorta_arena_free(&result->arena);
+    aorta_environment_free(&result->metadata);
     aorta_found_free(&result->found);
     *result = (struct aorta_hwq_result){0};
 }
@@ -42,16 +42,13 @@ const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_resu
     return NULL;
 }
 
-/* `json`: of the arena, or static. */
-static void add_fact(struct aorta_hwq_result *result, const char *section, const char *key, const char *json) {
-    struct aorta_arena *arena = &result->arena;
-    const struct aorta_hwq_metadata fact = {aorta_arena_strdup(arena, section), aorta_arena_strdup(arena, key), json};
-    aorta_arena_append(arena, &result->facts, &result->fact_capacity, &result->fact_count, &fact, sizeof fact);
-}
-
 /* Frees the text. */
 static void add_text(struct aorta_hwq_result *result, const char *section, const char *key, struct aorta_text *json) {
-    add_fact(result, section, key, aorta_text_move(json, &result->arena));
+    if (json->failed)
+        result->metadata.arena.failed = true;
+    else
+        aorta_environment_add_json(&result->metadata, section, key, json->data);
+    aorta_text_free(json);
 }
 
 void aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *section, const char *key,
@@ -68,11 +65,13 @@ void aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *sect
 }
 
 static void metadata_int(struct aorta_hwq_result *result, const char *section, const char *key, int64_t value) {
-    add_fact(result, section, key, aorta_arena_printf(&result->arena, "%lld", (long long)value));
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    aorta_environment_add_json(&result->metadata, section, key, text);
 }
 
 static void metadata_bool(struct aorta_hwq_result *result, const char *section, const char *key, bool value) {
-    add_fact(result, section, key, value ? "true" : "false");
+    aorta_environment_add_json(&result->metadata, section, key, value ? "true" : "false");
 }
 
 /* ---- rows ---- */
@@ -276,29 +275,6 @@ static void write_figures(const struct aorta_hwq_result *result, struct aorta_js
     aorta_json_object_end(json);
 }
 
-/* Entries of one section are written together. */
-static bool is_first(const struct aorta_hwq_result *result, size_t index) {
-    for (size_t i = 0; i < index; i++)
-        if (!strcmp(result->facts[i].section, result->facts[index].section)) return false;
-    return true;
-}
-
-static void write_metadata(const struct aorta_hwq_result *result, struct aorta_json *json) {
-    aorta_json_key_object(json, "metadata");
-    for (size_t i = 0; i < result->fact_count; i++) {
-        if (!is_first(result, i)) continue;
-        const char *section = result->facts[i].section;
-        aorta_json_key_object(json, section);
-        for (size_t j = i; j < result->fact_count; j++)
-            if (!strcmp(result->facts[j].section, section)) {
-                aorta_json_key(json, result->facts[j].key);
-                aorta_json_text(json, result->facts[j].json);
-            }
-        aorta_json_object_end(json);
-    }
-    aorta_json_object_end(json);
-}
-
 void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_json *json) {
     aorta_json_object(json);
     aorta_rows_json(head_rows, result, 0, json);
@@ -320,7 +296,9 @@ void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_j
     aorta_hwq_result_findings_json(result, json);
     aorta_json_key_bool(json, "simulated", result->simulated);
     aorta_json_key_string(json, "verified", result->verified);
-    write_metadata(result, json);
+    aorta_json_key_object(json, "metadata");
+    aorta_environment_json(&result->metadata, json);
+    aorta_json_object_end(json);
     aorta_json_key_string(json, "timestamp", result->timestamp);
     aorta_json_object_end(json);
 }
@@ -408,6 +386,6 @@ aorta_status aorta_hwq_metadata_fill(const struct aorta_hwq_run *run, const stru
         snprintf(key, sizeof key, "stream_%d", s);
         aorta_hwq_metadata_string(result, "stream_roles", key, role);
     }
-    result->arena.failed |= result->found.arena.failed;
+    result->arena.failed |= result->found.arena.failed || result->metadata.arena.failed;
     return aorta_arena_check(&result->arena, "a result");
 }

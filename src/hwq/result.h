@@ -7,6 +7,7 @@
 
 #include "base/statistics.h"
 #include "base/status.h"
+#include "device/inventory.h"
 #include "hwq/findings.h"
 #include "measure/clocks.h"
 
@@ -80,13 +81,7 @@ struct aorta_hwq_figure {
     const char *reason; /* why value is NaN; NULL otherwise */
 };
 
-/* One entry of the metadata; `json` is its value as JSON text. */
-struct aorta_hwq_metadata {
-    const char *section; /* "config", "device_info", "environment", "workload_config" */
-    const char *key, *json;
-};
-
-/* Everything is in the arena. */
+/* Everything is in the arenas. */
 struct aorta_hwq_result {
     struct aorta_arena arena;
     int64_t schema_version;
@@ -111,11 +106,10 @@ struct aorta_hwq_result {
     const char *figure_group; /* of the figures to come; static */
     struct aorta_found_list found;
     double first_quarter_ms, last_quarter_ms; /* medians of these iterations; 0: too few iterations */
-    struct aorta_hwq_metadata *facts;
-    size_t fact_count, fact_capacity;
-    bool simulated;       /* collectives were copies on one rank */
-    const char *verified; /* "passed", "failed", NULL: no --verify */
-    const char *worst_at; /* verified: place of the largest error; NULL: nothing was compared */
+    struct aorta_environment metadata;        /* sections "config", "device_info", "environment", "workload_config" */
+    bool simulated;                           /* collectives were copies on one rank */
+    const char *verified;                     /* "passed", "failed", NULL: no --verify */
+    const char *worst_at;                     /* verified: place of the largest error; NULL: nothing was compared */
     double worst_got, worst_expected;
     const char *timestamp; /* ISO 8601, local time */
 };
