@@ -365,13 +365,10 @@ static const struct aorta_row side_rows[] = {
 #undef AT
 
 struct pair_values {
-    const char *workload, *reason;
+    struct aorta_hwq_compared of;
+    const char *workload;
     int64_t stream_count, wanted;
-    int change;
-    double change_percent;
-    bool slower_tail;
-    double between_percent;
-    int64_t repeats;
+    double change_percent, between_percent;
     struct aorta_ratio p50, mean, p95;
     struct side_values sides[2];
 };
@@ -380,14 +377,15 @@ struct pair_values {
 static const struct aorta_row pair_rows[] = {
     {"workload", AORTA_ROW_TEXT, AT(workload), .help = "its name"},
     {"stream_count", AORTA_ROW_INT, AT(stream_count), .help = "streams"},
-    {"change", AORTA_ROW_CHOICE, AT(change), .help = "one of", .name = name_of_change, .names = AORTA_HWQ_CHANGE_COUNT},
-    {"reason", AORTA_ROW_TEXT, AT(reason), .help = "uncertain for another reason than the interval"},
+    {"change", AORTA_ROW_CHOICE, AT(of.change), .help = "one of", .name = name_of_change,
+     .names = AORTA_HWQ_CHANGE_COUNT},
+    {"reason", AORTA_ROW_TEXT, AT(of.reason), .help = "uncertain for another reason than the interval"},
     {"change_percent", AORTA_ROW_NUMBER, AT(change_percent), "percent", 3, .help = "of the median"},
     {"iterations_wanted", AORTA_ROW_INT, AT(wanted), .help = "that are probably enough to decide"},
-    {"slower_tail", AORTA_ROW_BOOL, AT(slower_tail), .help = "the 95th percentile is beyond the threshold"},
+    {"slower_tail", AORTA_ROW_BOOL, AT(of.slower_tail), .help = "the 95th percentile is beyond the threshold"},
     {"between_runs_percent", AORTA_ROW_NUMBER, AT(between_percent), "percent", 6,
      .help = "that equal runs of the baseline differ by"},
-    {"repeats", AORTA_ROW_INT, AT(repeats), .help = "that the estimate is from; 0: it is assumed"},
+    {"repeats", AORTA_ROW_NATURAL, AT(of.p50.repeats), .help = "that the estimate is from; 0: it is assumed"},
     {"judged", AORTA_ROW_PART, AT(p50), .part = ratio_rows},
     {"p50", AORTA_ROW_PART, AT(p50), .part = ratio_rows},
     {"mean", AORTA_ROW_PART, AT(mean), .part = ratio_rows},
@@ -410,15 +408,12 @@ static enum aorta_line fill_pair(const void *of, size_t index, void *values) {
     if (index >= ((const struct aorta_hwq_comparison *)of)->pair_count) return AORTA_LINE_END;
     const struct aorta_hwq_compared *pair = &((const struct aorta_hwq_comparison *)of)->pairs[index];
     *(struct pair_values *)values =
-        (struct pair_values){.workload = pair->baseline->workload,
-                             .reason = pair->reason,
+        (struct pair_values){.of = *pair,
+                             .workload = pair->baseline->workload,
                              .stream_count = pair->baseline->streams,
                              .wanted = pair->wanted ? (int64_t)pair->wanted : AORTA_ROW_UNKNOWN,
-                             .change = (int)pair->change,
                              .change_percent = percent(aorta_hwq_ratio(&pair->p50).value),
-                             .slower_tail = pair->slower_tail,
                              .between_percent = 100 * pair->p50.between,
-                             .repeats = (int64_t)pair->p50.repeats,
                              .p50 = aorta_hwq_ratio(&pair->p50),
                              .mean = aorta_hwq_ratio(&pair->mean),
                              .p95 = aorta_hwq_ratio(&pair->p95),

@@ -230,23 +230,17 @@ static void describe_queues(struct analysis *analysis) {
     queues->other_stream = summarise(&analysis->other_stream, &none);
 }
 
-/* Sorts the spans by stream and queue. */
-static void count_streams_on_several(struct analysis *analysis) {
-    const struct aorta_span *spans = analysis->spans, *first = NULL; /* first queue of the stream */
-    bool several = false;
-    qsort(analysis->spans, analysis->count, sizeof *spans, by_stream_and_queue);
-    for (size_t i = 0; i < analysis->count; i++) {
-        const struct aorta_span *span = &spans[i];
-        if (i == 0 || span->stream != spans[i - 1].stream) {
-            analysis->queues->streams_on_several += several;
-            several = false;
-            first = NULL;
-        }
-        if (span->queue == AORTA_SPAN_NO_QUEUE) continue;
-        if (!first) first = span;
-        several = several || span->queue != first->queue;
+/* Sorts the spans by stream and queue. A stream's spans without a known queue come first. */
+static size_t count_streams_on_several(struct aorta_span *spans, size_t count) {
+    const struct aorta_span *first = spans; /* of the stream, with a known queue if it has one */
+    size_t several = 0;
+    if (count) qsort(spans, count, sizeof *spans, by_stream_and_queue);
+    for (size_t i = 0; i < count; i++) {
+        if (spans[i].stream != first->stream || first->queue == AORTA_SPAN_NO_QUEUE) first = &spans[i];
+        const bool is_last = i + 1 == count || spans[i + 1].stream != first->stream;
+        several += is_last && spans[i].queue != first->queue;
     }
-    analysis->queues->streams_on_several += several;
+    return several;
 }
 
 static aorta_status describe_device(struct analysis *analysis, struct aorta_span *kernels) {
@@ -269,7 +263,7 @@ static aorta_status describe_device(struct analysis *analysis, struct aorta_span
     queues->parallel = kernels_ns > 0 ? (double)sum_ns / (double)kernels_ns : NAN;
     AORTA_TRY(find_stream_gaps(analysis, kernels, queues->kernels));
     describe_queues(analysis);
-    count_streams_on_several(analysis);
+    queues->streams_on_several = count_streams_on_several(analysis->spans, analysis->count);
     analysis->scratch.failed |= queues->arena.failed;
     return aorta_arena_check(&analysis->scratch, "the kernels of queues");
 }
