@@ -1,6 +1,6 @@
 #include "trace/execution_trace.h"
 #include "base/arena.h"
-#include "base/table.h"
+#include "base/sort.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 /* One operation that ran. The lists are JSON in the arena. */
 struct node {
-    int64_t number; /* of its record function */
+    int64_t process, number; /* of its file; of its record function */
     uint32_t file;
     const char *name;
     struct aorta_json_value dims, types, values, strides;
@@ -22,11 +22,10 @@ struct file {
 
 struct aorta_execution_traces {
     struct aorta_arena arena;
-    struct node *nodes;
+    struct node *nodes; /* ascending; of equal numbers the first file's first */
     size_t count, capacity;
     struct file *files;
     size_t file_count, file_capacity;
-    struct aorta_table table;
     struct aorta_text text; /* of a list, while it is made */
 };
 
@@ -134,36 +133,6 @@ static struct aorta_json_value converted(struct aorta_execution_traces *traces, 
     return keep(traces, text->data, text->length);
 }
 
-/* ---- the table ---- */
-
-static uint64_t hash_of_node(const void *of, uint32_t number) {
-    return aorta_hash_add(0, (uint64_t)((const struct aorta_execution_traces *)of)->nodes[number].number);
-}
-
-struct wanted {
-    int64_t process, number;
-};
-
-static bool is_node(const void *of, uint32_t number, const void *key) {
-    const struct aorta_execution_traces *traces = of;
-    const struct wanted *wanted = key;
-    const struct node *node = &traces->nodes[number];
-    return node->number == wanted->number && traces->files[node->file].process == wanted->process;
-}
-
-/* The file's process is known only at its end: then its nodes, from `first` on, are found. If several nodes have a
- * number, the first counts. */
-static bool index_nodes(struct aorta_execution_traces *traces, size_t first) {
-    if (!aorta_table_reserve(&traces->table, traces->count, hash_of_node, traces)) return false;
-    for (size_t i = first; i < traces->count; i++) {
-        const struct node *node = &traces->nodes[i];
-        const struct wanted key = {traces->files[node->file].process, node->number};
-        uint32_t *slot = aorta_table_slot(&traces->table, hash_of_node(traces, (uint32_t)i), is_node, traces, &key);
-        if (!*slot) *slot = (uint32_t)i + 1;
-    }
-    return true;
-}
-
 /* Nodes without shapes or number say nothing. */
 static void add_node(struct aorta_execution_traces *traces, struct aorta_json_value value) {
     struct parts parts;
@@ -229,11 +198,13 @@ aorta_status aorta_execution_traces_add(struct aorta_execution_traces **traces, 
     if (!*traces || !add_file(*traces, aorta_json_stream_name(stream))) return no_memory(stream);
     const size_t first = (*traces)->count;
     AORTA_TRY(read_file(*traces, stream));
-    return index_nodes(*traces, first) ? NULL : no_memory(stream);
+    struct node *nodes = (*traces)->nodes; /* the file says at its end which process they are of */
+    for (size_t i = first; i < (*traces)->count; i++) nodes[i].process = (*traces)->files[nodes[i].file].process;
+    (*traces)->count = aorta_sort_unique(nodes, (*traces)->count, sizeof *nodes, aorta_by_int64_pair);
+    return NULL;
 }
 
 void aorta_execution_traces_free(struct aorta_execution_traces *traces) {
-    aorta_table_free(&traces->table);
     aorta_text_free(&traces->text);
     aorta_arena_free(&traces->arena);
     free(traces);
@@ -242,15 +213,13 @@ void aorta_execution_traces_free(struct aorta_execution_traces *traces) {
 void aorta_execution_traces_find(struct aorta_execution_traces *traces, int64_t process,
                                  struct aorta_json_value function, struct aorta_json_value external,
                                  struct aorta_operation *operation) {
-    struct wanted key = {.process = process};
-    if (!aorta_json_get_int(function, &key.number)) {
-        if (!aorta_json_get_int(external, &key.number)) return;
-        key.number--;
+    int64_t key[] = {process, 0};
+    if (!aorta_json_get_int(function, &key[1])) {
+        if (!aorta_json_get_int(external, &key[1])) return;
+        key[1]--;
     }
-    if (!traces->table.slot_count || key.number < 0) return;
-    const uint32_t found =
-        *aorta_table_slot(&traces->table, aorta_hash_add(0, (uint64_t)key.number), is_node, traces, &key);
-    const struct node *node = found ? &traces->nodes[found - 1] : NULL;
+    if (!traces->count || key[1] < 0) return;
+    const struct node *node = bsearch(key, traces->nodes, traces->count, sizeof *node, aorta_by_int64_pair);
     if (!node || strlen(node->name) != operation->name_length ||
         memcmp(node->name, operation->name, operation->name_length) != 0)
         return;
