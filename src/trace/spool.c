@@ -128,11 +128,10 @@ static aorta_status keep_text(struct spool_reader *reader, const char *text) {
 }
 
 static aorta_status read_text(struct spool_reader *reader, const void *record) {
-    struct aorta_spool_text text;
-    memcpy(&text, record, sizeof text);
-    if (text.length > reader->bytes - sizeof text) return damaged(reader, "a text that is longer than its record");
-    if (text.id != reader->text_count + 1) return damaged(reader, "a text out of order");
-    char *copy = strndup((const char *)record + sizeof text, text.length);
+    const struct aorta_spool_text *text = record;
+    if (text->length > reader->bytes - sizeof *text) return damaged(reader, "a text that is longer than its record");
+    if (text->id != reader->text_count + 1) return damaged(reader, "a text out of order");
+    char *copy = strndup((const char *)record + sizeof *text, text->length);
     aorta_status status = copy ? keep_text(reader, copy) : no_memory(reader);
     free(copy);
     return status;
@@ -143,15 +142,14 @@ static uint32_t text_number(const struct spool_reader *reader, uint32_t id) {
 }
 
 static aorta_status read_device(struct spool_reader *reader, const void *record) {
-    struct aorta_spool_device device;
-    memcpy(&device, record, sizeof device);
+    const struct aorta_spool_device *device = record;
     const struct aorta_trace_device row = {
-        .id = device.id,
-        .name = text_number(reader, device.name),
-        .memory_bytes = device.memory_bytes,
-        .multiprocessors = device.multiprocessors,
-        .major = device.major,
-        .minor = device.minor,
+        .id = device->id,
+        .name = text_number(reader, device->name),
+        .memory_bytes = device->memory_bytes,
+        .multiprocessors = device->multiprocessors,
+        .major = device->major,
+        .minor = device->minor,
     };
     aorta_trace_builder_device(reader->builder, &row);
     return NULL;
@@ -181,71 +179,68 @@ static uint32_t queue_of(struct spool_reader *reader, const struct aorta_spool_k
 }
 
 static aorta_status read_kernel(struct spool_reader *reader, const void *record) {
-    struct aorta_spool_kernel kernel;
-    memcpy(&kernel, record, sizeof kernel);
-    if (!take_work(reader, kernel.start_ns, kernel.end_ns, kernel.device)) return NULL;
-    bool named = kernel.name && kernel.name <= reader->text_count;
+    const struct aorta_spool_kernel *kernel = record;
+    if (!take_work(reader, kernel->start_ns, kernel->end_ns, kernel->device)) return NULL;
+    bool named = kernel->name && kernel->name <= reader->text_count;
     if (!named) aorta_trace_builder_warn(reader->builder, AORTA_REASON_UNKNOWN_NAME, reader->offset);
     const struct aorta_trace_work work = {
-        .start_ns = kernel.start_ns,
-        .end_ns = kernel.end_ns,
+        .start_ns = kernel->start_ns,
+        .end_ns = kernel->end_ns,
         .bytes = -1,
-        .correlation = kernel.correlation,
-        .name = named ? text_number(reader, kernel.name) : aorta_trace_builder_text(reader->builder, "(unknown)", 9),
-        .stream = aorta_trace_builder_stream(reader->builder, kernel.device, kernel.context, kernel.stream),
-        .queue = queue_of(reader, &kernel),
-        .device = (int32_t)kernel.device,
+        .correlation = kernel->correlation,
+        .name = named ? text_number(reader, kernel->name) : aorta_trace_builder_text(reader->builder, "(unknown)", 9),
+        .stream = aorta_trace_builder_stream(reader->builder, kernel->device, kernel->context, kernel->stream),
+        .queue = queue_of(reader, kernel),
+        .device = (int32_t)kernel->device,
         .kind = AORTA_TRACE_KERNEL,
-        .graph = kernel.graph != 0,
+        .graph = kernel->graph != 0,
     };
     struct aorta_trace_collective collective = aorta_trace_unknown_collective;
-    collective.blocks = kernel.grid[0]; /* NCCL runs one block for each channel */
+    collective.blocks = kernel->grid[0]; /* NCCL runs one block for each channel */
     bool is_collective = aorta_trace_kernel_kind(reader->builder, work.name).class == AORTA_KERNEL_COLLECTIVE;
     aorta_trace_builder_work(reader->builder, &work, -1, is_collective ? &collective : NULL, reader->offset);
-    const int64_t blocks[3] = {kernel.grid[0], kernel.grid[1], kernel.grid[2]};
-    const int64_t threads[3] = {kernel.block[0], kernel.block[1], kernel.block[2]};
+    const int64_t blocks[3] = {kernel->grid[0], kernel->grid[1], kernel->grid[2]};
+    const int64_t threads[3] = {kernel->block[0], kernel->block[1], kernel->block[2]};
     aorta_trace_builder_geometry(reader->builder, blocks, threads);
     return NULL;
 }
 
 static aorta_status read_transfer(struct spool_reader *reader, const void *record) {
-    struct aorta_spool_transfer transfer;
-    memcpy(&transfer, record, sizeof transfer);
-    if (!take_work(reader, transfer.start_ns, transfer.end_ns, transfer.device)) return NULL;
-    bool copy = transfer.record.type == AORTA_SPOOL_COPY;
-    const char *name = copy ? aorta_copy_name(transfer.record.detail) : "Memset";
+    const struct aorta_spool_transfer *transfer = record;
+    if (!take_work(reader, transfer->start_ns, transfer->end_ns, transfer->device)) return NULL;
+    bool copy = transfer->record.type == AORTA_SPOOL_COPY;
+    const char *name = copy ? aorta_copy_name(transfer->record.detail) : "Memset";
     const struct aorta_trace_work work = {
-        .start_ns = transfer.start_ns,
-        .end_ns = transfer.end_ns,
-        .bytes = transfer.bytes >= 0 ? transfer.bytes : -1,
-        .correlation = transfer.correlation,
+        .start_ns = transfer->start_ns,
+        .end_ns = transfer->end_ns,
+        .bytes = transfer->bytes >= 0 ? transfer->bytes : -1,
+        .correlation = transfer->correlation,
         .name = aorta_trace_builder_text(reader->builder, name, strlen(name)),
-        .stream = aorta_trace_builder_stream(reader->builder, transfer.device, transfer.context, transfer.stream),
+        .stream = aorta_trace_builder_stream(reader->builder, transfer->device, transfer->context, transfer->stream),
         .queue = AORTA_TRACE_NONE,
-        .device = (int32_t)transfer.device,
+        .device = (int32_t)transfer->device,
         .kind = copy ? AORTA_TRACE_COPY : AORTA_TRACE_FILL,
-        .graph = transfer.graph != 0,
+        .graph = transfer->graph != 0,
     };
     aorta_trace_builder_work(reader->builder, &work, -1, NULL, reader->offset);
     return NULL;
 }
 
 static aorta_status read_call(struct spool_reader *reader, const void *record) {
-    struct aorta_spool_call call;
-    memcpy(&call, record, sizeof call);
+    const struct aorta_spool_call *call = record;
     struct aorta_trace *head = aorta_trace_builder_head(reader->builder);
     head->events++;
-    if (call.start_ns < 0 || call.end_ns < call.start_ns || !aorta_trace_times_fit(call.start_ns, call.end_ns) ||
-        !call.name || call.name > reader->text_count) {
+    if (call->start_ns < 0 || call->end_ns < call->start_ns || !aorta_trace_times_fit(call->start_ns, call->end_ns) ||
+        !call->name || call->name > reader->text_count) {
         aorta_trace_builder_warn(reader->builder, AORTA_REASON_ODD_VALUE, reader->offset);
         return NULL;
     }
     const struct aorta_trace_call row = {
-        .start_ns = call.start_ns,
-        .end_ns = call.end_ns,
-        .correlation = call.correlation,
-        .name = text_number(reader, call.name),
-        .thread = aorta_trace_builder_thread(reader->builder, head->process, call.thread),
+        .start_ns = call->start_ns,
+        .end_ns = call->end_ns,
+        .correlation = call->correlation,
+        .name = text_number(reader, call->name),
+        .thread = aorta_trace_builder_thread(reader->builder, head->process, call->thread),
     };
     aorta_trace_builder_any_call(reader->builder, &row);
     return NULL;
@@ -274,23 +269,21 @@ static void end_range(struct spool_reader *reader, const struct aorta_spool_mark
 }
 
 static aorta_status read_mark(struct spool_reader *reader, const void *record) {
-    struct aorta_spool_mark mark;
-    memcpy(&mark, record, sizeof mark);
+    const struct aorta_spool_mark *mark = record;
     aorta_trace_builder_head(reader->builder)->events++;
-    if (mark.record.detail != 1)
-        end_range(reader, &mark);
+    if (mark->record.detail != 1)
+        end_range(reader, mark);
     else if (reader->mark_count < OPEN_MARKS)
-        reader->marks[reader->mark_count++] = mark;
+        reader->marks[reader->mark_count++] = *mark;
     else
         aorta_trace_builder_warn(reader->builder, AORTA_REASON_LOST, reader->offset);
     return NULL;
 }
 
 static aorta_status read_note(struct spool_reader *reader, const void *record) {
-    struct aorta_spool_note note;
-    memcpy(&note, record, sizeof note);
-    if (note.length > reader->bytes - sizeof note) return damaged(reader, "a note that is longer than its record");
-    reader->facts->note = fact_text(reader, (const uint8_t *)record + sizeof note, note.length);
+    const struct aorta_spool_note *note = record;
+    if (note->length > reader->bytes - sizeof *note) return damaged(reader, "a note that is longer than its record");
+    reader->facts->note = fact_text(reader, (const uint8_t *)record + sizeof *note, note->length);
     return reader->facts->note ? NULL : no_memory(reader);
 }
 
