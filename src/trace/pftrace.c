@@ -63,10 +63,7 @@ struct sequence {
 struct track {
     uint64_t uuid;
     struct aorta_proto name;
-    struct begun {
-        enum aorta_rocprof_domain domain; /* COUNT: none that is read */
-        struct aorta_rocprof_record record;
-    } * open; /* the innermost last */
+    struct aorta_rocprof_record *open; /* the innermost last; domain COUNT: none that is read */
     size_t depth, capacity;
 };
 
@@ -222,13 +219,12 @@ static void take_argument(struct aorta_rocprof_record *record, const struct argu
 }
 
 /* GPUs are numbered as the file does; what copies from or to is no GPU unless a dispatch ran there. */
-static void complete_work(struct pftrace *p, const struct track *track, enum aorta_rocprof_domain domain,
-                          struct aorta_rocprof_record *record) {
+static void complete_work(struct pftrace *p, const struct track *track, struct aorta_rocprof_record *record) {
     const int64_t in_track = number_behind(track->name, "AGENT");
     const int64_t agent = in_track < 0 ? number_in(track->name) : in_track;
     record->stream = number_behind(track->name, "STREAM");
-    if (domain == AORTA_ROCPROF_COPY && record->destination < 0) record->destination = agent;
-    if (domain == AORTA_ROCPROF_COPY) return;
+    if (record->domain == AORTA_ROCPROF_COPY && record->destination < 0) record->destination = agent;
+    if (record->domain == AORTA_ROCPROF_COPY) return;
     if (record->agent < 0) record->agent = agent;
     const struct aorta_rocprof_agent gpu = {
         .key = record->agent, .device = record->agent, .gpu = true, .multiprocessors = -1};
@@ -238,31 +234,31 @@ static void complete_work(struct pftrace *p, const struct track *track, enum aor
 static void begin_event(struct pftrace *p, const struct sequence *sequence, const struct event *event,
                         struct aorta_proto message) {
     struct track *track = track_of(p, event->track);
-    struct begun begun = {.record = aorta_rocprof_nothing, .domain = AORTA_ROCPROF_DOMAIN_COUNT};
-    struct aorta_rocprof_record *record = &begun.record;
+    struct aorta_rocprof_record record = aorta_rocprof_nothing;
     struct aorta_proto_field field;
     if (!track) return;
-    const bool read = aorta_rocprof_domain_of(event->category.at, aorta_proto_length(event->category), &begun.domain);
+    record.domain = AORTA_ROCPROF_DOMAIN_COUNT;
+    const bool read = aorta_rocprof_domain_of(event->category.at, aorta_proto_length(event->category), &record.domain);
     while (read && aorta_proto_next(&message, &field)) {
         if (field.number != EVENT_ANNOTATION || !field.bytes.at) continue;
         const struct argument argument = read_argument(sequence, field.bytes);
-        take_argument(record, &argument);
+        take_argument(&record, &argument);
     }
-    record->start_ns = event->at_ns;
-    record->name = event->name.at;
-    record->name_length = aorta_proto_length(event->name);
-    record->offset = event->offset;
-    if (begun.domain == AORTA_ROCPROF_DISPATCH || begun.domain == AORTA_ROCPROF_COPY)
-        complete_work(p, track, begun.domain, record);
-    aorta_arena_append(&p->arena, &track->open, &track->capacity, &track->depth, &begun, sizeof begun);
+    record.start_ns = event->at_ns;
+    record.name = event->name.at;
+    record.name_length = aorta_proto_length(event->name);
+    record.offset = event->offset;
+    if (record.domain == AORTA_ROCPROF_DISPATCH || record.domain == AORTA_ROCPROF_COPY)
+        complete_work(p, track, &record);
+    aorta_arena_append(&p->arena, &track->open, &track->capacity, &track->depth, &record, sizeof record);
 }
 
 static void end_event(struct pftrace *p, const struct event *event) {
     struct track *track = track_of(p, event->track);
     if (!track || !track->depth) return; /* its begin is not in the file */
-    struct begun *begun = &track->open[--track->depth];
-    begun->record.end_ns = event->at_ns;
-    if (begun->domain < AORTA_ROCPROF_DOMAIN_COUNT) aorta_rocprof_add(p->rocprof, begun->domain, &begun->record);
+    struct aorta_rocprof_record *begun = &track->open[--track->depth];
+    begun->end_ns = event->at_ns;
+    if (begun->domain < AORTA_ROCPROF_DOMAIN_COUNT) aorta_rocprof_add(p->rocprof, begun);
 }
 
 static void read_event(struct pftrace *p, struct sequence *sequence, struct aorta_proto message, int64_t at_ns) {

@@ -202,13 +202,14 @@ static void take_record(struct database *db, sqlite3_stmt *row, enum aorta_rocpr
     const struct track *track = find_item(row, TRACK, db->tracks, db->track_count, sizeof *db->tracks);
     struct aorta_rocprof_record record = track ? track->record : aorta_rocprof_nothing;
     take_fields(db, row, FIRST_FIELD, &record);
+    record.domain = domain;
     record.correlation = event ? event->stack : -1;
     record.name = aorta_sqlite_number(row, NAME, &id) ? aorta_sqlite_find_text(&db->strings, id) : NULL;
     record.name_length = record.name ? strlen(record.name) : 0;
     if (domain == AORTA_ROCPROF_MARKER && event && event->message)
         aorta_rocprof_add_name(db->rocprof, AORTA_ROCPROF_MESSAGES, record.correlation, 0, event->message,
                                strlen(event->message));
-    aorta_rocprof_add(db->rocprof, domain, &record);
+    aorta_rocprof_add(db->rocprof, &record);
 }
 
 static void take_dispatch(void *context, sqlite3_stmt *row) {

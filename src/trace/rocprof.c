@@ -12,14 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-struct work {
-    int64_t start_ns, end_ns, correlation, stream, queue, bytes, kernel, agent, offset;
-    const char *name;              /* NULL: of the kernel */
-    int64_t blocks[3], threads[3]; /* of a dispatch; 0: not known */
-    uint8_t kind;                  /* enum aorta_trace_kind */
-};
-
-/* Calls of the host, and markers. */
+/* Calls of the host, and markers: of their records what is needed, as they are many. */
 struct call {
     int64_t start_ns, end_ns, correlation, thread;
     const char *name;        /* NULL: of the operation */
@@ -45,8 +38,9 @@ struct aorta_rocprof {
     int64_t process;
     int32_t rank, world;
     int64_t events;
-    bool failed; /* memory ran out */
-    struct rows work, calls, agents, names[AORTA_ROCPROF_NAMED];
+    bool failed;      /* memory ran out */
+    struct rows work; /* records, whose names are interned; NULL: of the kernel */
+    struct rows calls, agents, names[AORTA_ROCPROF_NAMED];
     bool sorted[AORTA_ROCPROF_NAMED];                  /* the names are, each once */
     int64_t first_dispatch, last_dispatch, dispatches; /* lowest and highest number; how many have one */
     struct aorta_texts strings;
@@ -158,8 +152,7 @@ bool aorta_rocprof_domain_of(const char *kind, size_t length, enum aorta_rocprof
     return false;
 }
 
-static void add_call(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain domain,
-                     const struct aorta_rocprof_record *record) {
+static void add_call(struct aorta_rocprof *rocprof, const struct aorta_rocprof_record *record) {
     const struct call row = {
         .start_ns = record->start_ns,
         .end_ns = record->end_ns,
@@ -168,21 +161,9 @@ static void add_call(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain do
         .name = record->name ? keep(rocprof, record->name, record->name_length) : NULL,
         .kind = (int32_t)record->kind,
         .operation = (int32_t)record->operation,
-        .domain = (uint8_t)domain,
+        .domain = (uint8_t)record->domain,
     };
     add(rocprof, &rocprof->calls, &row, sizeof row);
-}
-
-/* Thread blocks of a dispatch, whose grid is counted in threads. All 0 when its sizes make no sense. */
-static void add_geometry(const struct aorta_rocprof_record *record, struct work *row) {
-    for (int axis = 0; axis < 3; axis++) {
-        int64_t group = record->group[axis], grid = record->grid[axis];
-        if (group <= 0 || grid <= 0 || group > INT32_MAX || grid > INT32_MAX) return;
-    }
-    for (int axis = 0; axis < 3; axis++) {
-        row->threads[axis] = record->group[axis];
-        row->blocks[axis] = (record->grid[axis] - 1) / record->group[axis] + 1;
-    }
 }
 
 /* The agent that makes a copy: the GPU of the two; between GPUs, the source. */
@@ -212,43 +193,34 @@ static void count_dispatch(struct aorta_rocprof *rocprof, int64_t number) {
     rocprof->dispatches++;
 }
 
-static void add_work(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain domain,
-                     const struct aorta_rocprof_record *record) {
-    bool copy = domain == AORTA_ROCPROF_COPY;
-    const char *name = record->name ? keep(rocprof, record->name, record->name_length) : NULL;
-    if (copy && !name) name = find_name(rocprof, AORTA_ROCPROF_OPERATIONS, record->kind, record->operation);
+static void add_work(struct aorta_rocprof *rocprof, const struct aorta_rocprof_record *record) {
+    const bool copy = record->domain == AORTA_ROCPROF_COPY;
+    struct aorta_rocprof_record row = *record;
+    if (row.name) row.name = keep(rocprof, record->name, record->name_length);
+    if (copy && !row.name) row.name = find_name(rocprof, AORTA_ROCPROF_OPERATIONS, record->kind, record->operation);
     /* Between two places of the host no device has a part in it. */
-    if (copy && name && strstr(name, "HOST_TO_HOST")) return;
-    struct work row = {
-        .start_ns = record->start_ns,
-        .end_ns = record->end_ns,
-        .correlation = record->correlation,
-        .stream = record->stream < 0 && !copy ? record->queue : record->stream,
-        .queue = record->queue,
-        .bytes = record->bytes,
-        .kernel = record->kernel,
-        .agent = copy ? copying_agent(name, record) : record->agent,
-        .offset = record->offset,
-        .name = copy ? copy_name(rocprof, name) : name,
-        .kind = copy ? AORTA_TRACE_COPY : AORTA_TRACE_KERNEL,
-    };
-    if (!copy) add_geometry(record, &row);
-    if (!copy && record->dispatch >= 0) count_dispatch(rocprof, record->dispatch);
+    if (copy && row.name && strstr(row.name, "HOST_TO_HOST")) return;
+    if (copy) {
+        row.agent = copying_agent(row.name, record);
+        row.name = copy_name(rocprof, row.name);
+    } else {
+        if (row.stream < 0) row.stream = row.queue;
+        if (row.dispatch >= 0) count_dispatch(rocprof, row.dispatch);
+    }
     add(rocprof, &rocprof->work, &row, sizeof row);
 }
 
-void aorta_rocprof_add(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain domain,
-                       const struct aorta_rocprof_record *record) {
+void aorta_rocprof_add(struct aorta_rocprof *rocprof, const struct aorta_rocprof_record *record) {
     rocprof->events++;
-    bool work = domain == AORTA_ROCPROF_DISPATCH || domain == AORTA_ROCPROF_COPY;
+    const bool work = record->domain == AORTA_ROCPROF_DISPATCH || record->domain == AORTA_ROCPROF_COPY;
     if (!aorta_trace_times_fit(record->start_ns, record->end_ns)) { /* missing ones are INT64_MIN */
         aorta_rocprof_warn(rocprof, work ? AORTA_REASON_BAD_EVENT : AORTA_REASON_ODD_VALUE, record->offset);
         return;
     }
     if (work)
-        add_work(rocprof, domain, record);
+        add_work(rocprof, record);
     else
-        add_call(rocprof, domain, record);
+        add_call(rocprof, record);
 }
 
 /* What each function of RCCL does. Functions that move nothing (ncclCommInitRank, …) are not here. */
@@ -320,7 +292,7 @@ static void add_part(struct building *b, int64_t key) {
 
 /* Work that names no agent belongs to the first; without any work there is one part. */
 static void find_parts(struct building *b) {
-    struct work *work = b->rocprof->work.items;
+    struct aorta_rocprof_record *work = b->rocprof->work.items;
     const size_t count = b->rocprof->work.count;
     for (size_t i = 0; i < count; i++)
         if (work[i].agent >= 0 && (!b->part_count || b->parts[b->part_count - 1].key != work[i].agent))
@@ -339,7 +311,7 @@ static uint32_t text(const struct part *part, const char *string) {
     return aorta_trace_builder_text(part->builder, string, strlen(string));
 }
 
-static uint32_t name_of(const struct building *b, const struct part *part, const struct work *work) {
+static uint32_t name_of(const struct building *b, const struct part *part, const struct aorta_rocprof_record *work) {
     const char *name = work->name ? work->name : find_name(b->rocprof, AORTA_ROCPROF_KERNELS, work->kernel, 0);
     if (name && *name) return text(part, name);
     char number[40];
@@ -348,7 +320,18 @@ static uint32_t name_of(const struct building *b, const struct part *part, const
     return text(part, number);
 }
 
-static void put_work(const struct building *b, const struct part *part, const struct work *work) {
+/* Thread blocks of a dispatch, whose grid is counted in threads; none when its sizes make no sense. */
+static void put_geometry(const struct part *part, const struct aorta_rocprof_record *work) {
+    int64_t blocks[3];
+    for (int axis = 0; axis < 3; axis++) {
+        const int64_t group = work->group[axis], grid = work->grid[axis];
+        if (group <= 0 || grid <= 0 || group > INT32_MAX || grid > INT32_MAX) return;
+        blocks[axis] = (grid - 1) / group + 1;
+    }
+    aorta_trace_builder_geometry(part->builder, blocks, work->group);
+}
+
+static void put_work(const struct building *b, const struct part *part, const struct aorta_rocprof_record *work) {
     int64_t device = part->agent.device;
     bool has_queue = work->queue >= 0;
     if (work->stream < 0) aorta_trace_builder_warn(part->builder, AORTA_REASON_NO_STREAM, work->offset);
@@ -362,12 +345,12 @@ static void put_work(const struct building *b, const struct part *part, const st
         .queue = has_queue ? aorta_trace_builder_queue(part->builder, device, work->queue, AORTA_TRACE_NONE)
                            : AORTA_TRACE_NONE,
         .device = (int32_t)device,
-        .kind = work->kind,
+        .kind = work->domain == AORTA_ROCPROF_COPY ? AORTA_TRACE_COPY : AORTA_TRACE_KERNEL,
         .graph =
             b->graph_count && bsearch(&work->correlation, b->graphs, b->graph_count, sizeof *b->graphs, aorta_by_int64),
     };
     aorta_trace_builder_work(part->builder, &row, -1, NULL, work->offset);
-    if (work->kind == AORTA_TRACE_KERNEL) aorta_trace_builder_geometry(part->builder, work->blocks, work->threads);
+    if (work->domain == AORTA_ROCPROF_DISPATCH) put_geometry(part, work);
 }
 
 static const char *call_name(struct aorta_rocprof *rocprof, const struct call *call) {
@@ -386,7 +369,7 @@ static void collect_graphs(struct building *b) {
 }
 
 static void collect_launches(struct building *b) {
-    const struct work *work = b->rocprof->work.items;
+    const struct aorta_rocprof_record *work = b->rocprof->work.items;
     const size_t count = b->part_count < 2 ? 0 : b->rocprof->work.count;
     b->launches = aorta_arena_raw(&b->arena, count * sizeof *b->launches);
     for (size_t i = 0; b->launches && i < count; i++)
@@ -500,7 +483,7 @@ static aorta_status create_parts(struct building *b) {
 }
 
 static aorta_status fill(struct building *b, int64_t bytes) {
-    const struct work *work = b->rocprof->work.items;
+    const struct aorta_rocprof_record *work = b->rocprof->work.items;
     const struct call *calls = b->rocprof->calls.items;
     for (size_t i = 0; i < b->rocprof->work.count; i++) put_work(b, &b->parts[part_of(b, work[i].agent)], &work[i]);
     for (size_t i = 0; i < b->rocprof->calls.count; i++) add_host(b, &calls[i]);

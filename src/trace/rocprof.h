@@ -46,8 +46,21 @@ enum aorta_rocprof_named {
 void aorta_rocprof_add_name(struct aorta_rocprof *rocprof, enum aorta_rocprof_named of, int64_t first, int64_t second,
                             const char *name, size_t length);
 
+enum aorta_rocprof_domain {
+    AORTA_ROCPROF_DISPATCH,
+    AORTA_ROCPROF_COPY,
+    AORTA_ROCPROF_HIP,
+    AORTA_ROCPROF_HSA,
+    AORTA_ROCPROF_RCCL,
+    AORTA_ROCPROF_MARKER,
+    AORTA_ROCPROF_DOMAIN_COUNT
+};
+/* By the name of its kind ("HIP_RUNTIME_API_EXT", "kernel_dispatch"); false: one that is not read. */
+bool aorta_rocprof_domain_of(const char *kind, size_t length, enum aorta_rocprof_domain *domain);
+
 /* Who asks may leave what the file does not say at the values of aorta_rocprof_nothing. */
 struct aorta_rocprof_record {
+    enum aorta_rocprof_domain domain;
     int64_t start_ns, end_ns;    /* INT64_MIN: missing, the record is left out and counted */
     int64_t correlation, thread; /* -1 */
     int64_t kind, operation;     /* numbers of the name, where `name` is NULL */
@@ -76,20 +89,7 @@ static inline void aorta_rocprof_set(struct aorta_rocprof_record *record, int fi
     memcpy((char *)record + aorta_rocprof_fields[field].offset, &number, sizeof number);
 }
 
-enum aorta_rocprof_domain {
-    AORTA_ROCPROF_DISPATCH,
-    AORTA_ROCPROF_COPY,
-    AORTA_ROCPROF_HIP,
-    AORTA_ROCPROF_HSA,
-    AORTA_ROCPROF_RCCL,
-    AORTA_ROCPROF_MARKER,
-    AORTA_ROCPROF_DOMAIN_COUNT
-};
-/* By the name of its kind ("HIP_RUNTIME_API_EXT", "kernel_dispatch"); false: one that is not read. */
-bool aorta_rocprof_domain_of(const char *kind, size_t length, enum aorta_rocprof_domain *domain);
-
-void aorta_rocprof_add(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain domain,
-                       const struct aorta_rocprof_record *record);
+void aorta_rocprof_add(struct aorta_rocprof *rocprof, const struct aorta_rocprof_record *record);
 
 /* For the first trace. */
 void aorta_rocprof_warn(struct aorta_rocprof *rocprof, enum aorta_trace_reason reason, int64_t offset);

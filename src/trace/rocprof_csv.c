@@ -129,10 +129,10 @@ static aorta_status find_columns(const struct aorta_csv *csv, const char *path, 
 }
 
 static void read_record(struct aorta_csv *csv, const struct columns *columns, struct aorta_rocprof *rocprof) {
-    enum aorta_rocprof_domain domain = columns->fixed;
     const char *kind = aorta_csv_text(csv, columns->domain);
-    if (columns->domain >= 0 && !aorta_rocprof_domain_of(kind, strlen(kind), &domain)) return;
     struct aorta_rocprof_record record = aorta_rocprof_nothing;
+    record.domain = columns->fixed;
+    if (columns->domain >= 0 && !aorta_rocprof_domain_of(kind, strlen(kind), &record.domain)) return;
     record.offset = aorta_csv_offset(csv);
     for (int i = 0; i < AORTA_ROCPROF_FIELDS; i++) {
         int64_t number;
@@ -148,7 +148,7 @@ static void read_record(struct aorta_csv *csv, const struct columns *columns, st
     record.name = aorta_csv_text(csv, columns->name);
     record.name_length = strlen(record.name);
     if (record.name_length == 0) record.name = NULL;
-    aorta_rocprof_add(rocprof, domain, &record);
+    aorta_rocprof_add(rocprof, &record);
 }
 
 static aorta_status read_records(struct aorta_csv *csv, const char *path, struct aorta_rocprof *rocprof) {

@@ -129,9 +129,10 @@ static void read_message(struct reading *r, struct aorta_json_value value) {
 
 static void read_record(struct reading *r, struct aorta_json_value value) {
     struct aorta_rocprof_record record = aorta_rocprof_nothing;
+    record.domain = r->domain;
     record.offset = aorta_json_stream_offset(r->stream);
     if (!read_fields(value, "", 0, &record)) aorta_rocprof_warn(r->rocprof, AORTA_REASON_ODD_VALUE, record.offset);
-    aorta_rocprof_add(r->rocprof, r->domain, &record);
+    aorta_rocprof_add(r->rocprof, &record);
 }
 
 static void read_metadata(struct reading *r, struct aorta_json_value value) {
