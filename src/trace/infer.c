@@ -209,8 +209,8 @@ static void collect(const struct sequence *sequence, const struct anchor *anchor
     }
 }
 
-static bool is_step(const struct anchor *anchor, size_t length) {
-    return 2 * length >= anchor->period && 2 * length <= 3 * anchor->period;
+static bool is_step(size_t period, size_t length) {
+    return 2 * length >= period && 2 * length <= 3 * period;
 }
 
 static int64_t launch_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
@@ -242,26 +242,24 @@ static const struct aorta_trace_work *first_of_step(const struct sequence *seque
     return first;
 }
 
-/* Fills rows with the steps between the beginnings; returns how many. */
-static size_t fill(const struct sequence *sequence, const struct anchor *anchor, const struct steps *steps,
-                   struct aorta_trace_step *rows) {
+/* Makes the steps between the beginnings. */
+static void fill(const struct sequence *sequence, size_t period, const struct steps *steps, struct aorta_arena *memory,
+                 struct aorta_found_steps *found) {
+    struct aorta_trace_step *rows = found->steps = aorta_found_steps_new(steps->count, memory);
     size_t count = 0;
-    for (size_t i = 0; i + 1 < steps->count; i++) {
+    for (size_t i = 0; rows && i + 1 < steps->count; i++) {
         size_t from = steps->begins[i], to = steps->begins[i + 1];
-        if (!is_step(anchor, to - from)) continue;
+        if (!is_step(period, to - from)) continue;
         const struct aorta_trace_work *first = first_of_step(sequence, from), *next = first_of_step(sequence, to);
         int64_t start_ns = launch_of(sequence->trace, first), end_ns = launch_of(sequence->trace, next);
         if (end_ns <= start_ns || (count && start_ns < rows[count - 1].end_ns)) continue; /* of one launch */
-        rows[count] = (struct aorta_trace_step){
-            .number = (int64_t)i,
-            .start_ns = start_ns,
-            .end_ns = end_ns,
-            .device_start_ns = first->start_ns,
-            .device_end_ns = next->start_ns,
-        };
-        count++;
+        rows[count++] = (struct aorta_trace_step){.number = (int64_t)i,
+                                                  .start_ns = start_ns,
+                                                  .end_ns = end_ns,
+                                                  .device_start_ns = first->start_ns,
+                                                  .device_end_ns = next->start_ns};
     }
-    return count;
+    found->count = count;
 }
 
 /* ---- steps of several layers ---- */
@@ -329,7 +327,6 @@ static void make_steps(const struct sequence *sequence, const struct anchor *anc
     size_t count = count_of(sequence, anchor->name);
     const uint32_t *positions = sequence->positions + sequence->starts[anchor->name];
     struct steps steps = {.begins = aorta_arena_alloc(memory, count * sizeof *steps.begins)};
-    found->steps = aorta_found_steps_new(count, memory);
     if (memory->failed) return;
     size_t regular = 0; /* the beginnings of regular steps, to look into them */
     for (size_t i = 0; i + 1 < count; i++)
@@ -339,7 +336,7 @@ static void make_steps(const struct sequence *sequence, const struct anchor *anc
     collect(sequence, anchor, shift, &steps);
     find_layers(sequence, &steps, anchor->period, memory, &found->layers);
     const size_t period = found->layers.period ? anchor->period : keep_passes(sequence, anchor, &steps);
-    found->count = fill(sequence, &(struct anchor){.period = period}, &steps, found->steps);
+    fill(sequence, period, &steps, memory, found);
 }
 
 /* ---- loops of few kernels ---- */
@@ -376,7 +373,6 @@ static void make_short_steps(const struct sequence *sequence, struct loop loop, 
     if (!loop.period) return;
     const size_t limit = (loop.end - loop.begin) / loop.period;
     struct steps steps = {.begins = aorta_arena_alloc(memory, (limit + 1) * sizeof *steps.begins)};
-    found->steps = aorta_found_steps_new(limit, memory);
     if (memory->failed) return;
     for (size_t at = loop.begin; count < limit; at += loop.period) steps.begins[count++] = (uint32_t)at;
     /* the first follows other work */
@@ -384,7 +380,7 @@ static void make_short_steps(const struct sequence *sequence, struct loop loop, 
     for (size_t i = 0; i < count; i++) steps.begins[i] += (uint32_t)shift;
     while (count && steps.begins[count - 1] >= sequence->count) count--;
     steps.count = count;
-    found->count = fill(sequence, &(struct anchor){.period = loop.period}, &steps, found->steps);
+    fill(sequence, loop.period, &steps, memory, found);
     find_layers(sequence, &steps, loop.period, memory, &found->layers);
 }
 
@@ -433,7 +429,7 @@ static bool are_steps(const struct sequence *sequence, const uint32_t *kinds, co
     qsort(scratch, gaps, sizeof *scratch, aorta_by_uint32);
     *median = scratch[gaps / 2];
     if (*median < FEWEST_KERNELS) return false;
-    for (size_t i = 0; i < gaps; i++) regular += is_step(&(struct anchor){.period = *median}, scratch[i]);
+    for (size_t i = 0; i < gaps; i++) regular += is_step(*median, scratch[i]);
     if ((double)regular < REGULAR_UNEVEN * (double)gaps) return false;
     if ((double)(steps->begins[gaps] - steps->begins[0]) < REGULAR_SHARE * (double)sequence->count) return false;
     for (size_t i = 0; i + 1 < gaps; i++) alike += likeness(sequence, kinds, steps->begins + i, scratch) >= ALIKE_SHARE;
@@ -493,9 +489,8 @@ static void make_uneven_steps(const struct sequence *sequence, size_t fewest, st
     size_t median = 0;
     if (memory->failed) return;
     sort_kinds(sequence, kinds);
-    if (!begin_uneven(sequence, kinds, scratch, &steps, &median) || median <= fewest) return;
-    found->steps = aorta_found_steps_new(steps.count, memory);
-    if (found->steps) found->count = fill(sequence, &(struct anchor){.period = median}, &steps, found->steps);
+    if (begin_uneven(sequence, kinds, scratch, &steps, &median) && median > fewest)
+        fill(sequence, median, &steps, memory, found);
 }
 
 /* A loop at the end of a recording is the purpose of the recording, whatever repeats before it, for example autotuning.
