@@ -41,10 +41,14 @@ static const struct {
     [AORTA_CLOCK_IDLE] = {"idle", "let down because little ran", "a busier device would be faster"},
 };
 
-void aorta_clock_limits_json(unsigned active, struct aorta_json *json) {
+void aorta_clock_limits_json(const struct aorta_device_metrics *values, struct aorta_json *json) {
+    if (!values->clock_limits_known) {
+        aorta_json_null(json);
+        return;
+    }
     aorta_json_array(json);
     for (int i = 0; i < AORTA_CLOCK_LIMITS; i++)
-        if (active >> i & 1) aorta_json_string(json, limits[i].name);
+        if (values->clock_limits >> i & 1) aorta_json_string(json, limits[i].name);
     aorta_json_array_end(json);
 }
 

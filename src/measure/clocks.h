@@ -37,8 +37,8 @@ void aorta_sampler_drain(struct aorta_sampler *sampler);
 /* The last one that is complete, with `wanted` set; at_ns 0: there is none. */
 struct aorta_device_reading aorta_sampler_latest(struct aorta_sampler *sampler);
 
-/* The names of the limits in `limits`, an array. */
-void aorta_clock_limits_json(unsigned limits, struct aorta_json *json);
+/* The names of the limits, an array; null where they are not known. */
+void aorta_clock_limits_json(const struct aorta_device_metrics *values, struct aorta_json *json);
 
 /* The members of struct aorta_device_metrics that readings of clocks store in files, in addition to the array of
  * limits. */

@@ -164,10 +164,7 @@ static void write_gpu(const struct aorta_machine_gpu *gpu, struct aorta_json *js
     aorta_rows_members(aorta_clock_metrics_rows, &gpu->metrics, 0, json, &reasons);
     aorta_json_key_double(json, "utilization", gpu->metrics.utilization);
     aorta_json_key(json, "limited_by");
-    if (gpu->metrics.clock_limits_known)
-        aorta_clock_limits_json(gpu->metrics.clock_limits, json);
-    else
-        aorta_json_null(json);
+    aorta_clock_limits_json(&gpu->metrics, json);
     write_processes(gpu, json, &reasons);
     aorta_reasons_json(&reasons, json);
     aorta_json_object_end(json);

@@ -446,18 +446,6 @@ static void write_profile(struct aorta_json *json, const char *key, const struct
 
 /* ---- the device ---- */
 
-/* Why the clock is as low as it is; empty: for no reason that the driver knows. */
-static void write_clock_limits(struct aorta_json *json, struct aorta_reasons *reasons, const char *key,
-                               const struct aorta_device_metrics *values) {
-    aorta_json_key(json, key);
-    if (values->clock_limits_known) {
-        aorta_clock_limits_json(values->clock_limits, json);
-    } else {
-        aorta_json_null(json);
-        aorta_reasons_add(reasons, key, "the driver does not report it of this device");
-    }
-}
-
 /* Two lists of rows with the clock's limits between them; null where nothing was read. */
 static void write_reading(struct aorta_json *json, struct aorta_reasons *reasons, const char *key,
                           const struct aorta_row *rows, const char *limits_key, const struct aorta_row *last_rows,
@@ -471,7 +459,10 @@ static void write_reading(struct aorta_json *json, struct aorta_reasons *reasons
     }
     aorta_json_key_object(json, key);
     aorta_rows_members(rows, reading, 0, json, &own);
-    write_clock_limits(json, &own, limits_key, &reading->values);
+    aorta_json_key(json, limits_key);
+    aorta_clock_limits_json(&reading->values, json);
+    if (!reading->values.clock_limits_known)
+        aorta_reasons_add(&own, limits_key, "the driver does not report it of this device");
     aorta_rows_members(last_rows, reading, 0, json, &own);
     aorta_reasons_json(&own, json);
     aorta_json_object_end(json);

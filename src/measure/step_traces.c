@@ -128,11 +128,6 @@ static aorta_status prepare(struct aorta_step_traces *traces, const struct aorta
     return settings->chrome ? make_folder_of(settings->chrome) : NULL;
 }
 
-static void free_all(struct aorta_step_traces *traces) {
-    aorta_kineto_abandon(traces->file);
-    free(traces);
-}
-
 aorta_status aorta_step_traces_open(const struct aorta_step_traces_settings *settings,
                                     struct aorta_step_traces **traces) {
     *traces = NULL;
@@ -140,7 +135,7 @@ aorta_status aorta_step_traces_open(const struct aorta_step_traces_settings *set
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for trace files");
     aorta_status status = prepare(made, settings);
     if (status) {
-        free_all(made);
+        aorta_step_traces_close(made);
         return status;
     }
     *traces = made;
@@ -171,5 +166,7 @@ int64_t aorta_step_traces_written(const struct aorta_step_traces *traces, const 
 }
 
 void aorta_step_traces_close(struct aorta_step_traces *traces) {
-    if (traces) free_all(traces);
+    if (!traces) return;
+    aorta_kineto_abandon(traces->file);
+    free(traces);
 }

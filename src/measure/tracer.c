@@ -57,21 +57,16 @@ bool aorta_tracer_exists(enum aorta_device_kind kind) {
     return backend_of(kind) != NULL;
 }
 
-aorta_status aorta_tracer_check(enum aorta_device_kind kind) {
-    if (backend_of(kind)) return NULL;
-    return AORTA_ERROR(AORTA_CONFIG, "the kernel tracer needs a GPU: on the CPU device the ranges are the operations "
-                                     "themselves; run without --kernel-timing");
-}
-
 static void call_driver(void *device) {
     aorta_gpu_call_driver(device);
 }
 
 aorta_status aorta_tracer_open(struct aorta_device *device, struct aorta_tracer **tracer) {
     *tracer = NULL;
-    enum aorta_device_kind kind = aorta_device_get_info(device)->kind;
-    AORTA_TRY(aorta_tracer_check(kind));
-    return aorta_tracer_open_backend(backend_of(kind), &(struct aorta_tracer_call){call_driver, device}, tracer);
+    const struct aorta_tracer_backend *backend = backend_of(aorta_device_get_info(device)->kind);
+    if (backend) return aorta_tracer_open_backend(backend, &(struct aorta_tracer_call){call_driver, device}, tracer);
+    return AORTA_ERROR(AORTA_CONFIG, "the kernel tracer needs a GPU: on the CPU device the ranges are the operations "
+                                     "themselves; run without --kernel-timing");
 }
 
 aorta_status aorta_tracer_open_backend(const struct aorta_tracer_backend *backend, const struct aorta_tracer_call *call,

@@ -49,13 +49,10 @@ struct aorta_tracer;
  * begins. aorta_tracer_open reports failures. */
 void aorta_tracer_prepare(void);
 
-/* Whether a device of this kind can be traced at all, without opening anything. AORTA_CONFIG for the CPU device: its
- * ranges are the operations. */
-AORTA_MUST_USE aorta_status aorta_tracer_check(enum aorta_device_kind kind);
-
-bool aorta_tracer_exists(enum aorta_device_kind kind); /* the same, yes or no */
-bool aorta_tracer_labels(
-    enum aorta_device_kind kind); /* whether the work of a captured graph's nodes has their label */
+/* Whether a device of this kind can be traced at all, which the CPU device cannot: its ranges are the operations. And
+ * whether the work of a captured graph's nodes has their label. */
+bool aorta_tracer_exists(enum aorta_device_kind kind);
+bool aorta_tracer_labels(enum aorta_device_kind kind);
 
 extern const struct aorta_library_description aorta_cupti_library, aorta_rocprofiler_library; /* CUDA's, HIP's */
 

@@ -116,7 +116,8 @@ static void limits_are_read_as_they_are_written(void **state) {
         if (other)
             aorta_text_puts(&text, "[\"boredom\"]");
         else
-            aorta_clock_limits_json(active, &json);
+            aorta_clock_limits_json(&(struct aorta_device_metrics){.clock_limits_known = true, .clock_limits = active},
+                                    &json);
         const struct aorta_json_value list = {text.data, text.length};
         struct aorta_rows_reader reader = {.line = text.data, .strings = &strings};
         check_ok(aorta_clock_limits_read(&reader, &list, "limited_by", &values));
