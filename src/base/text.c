@@ -215,7 +215,7 @@ size_t aorta_near_distance(const char *a, const char *b) {
 }
 
 bool aorta_is_one_of(const char *word, const char *const *words, size_t count) {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && words[i]; i++)
         if (strcmp(word, words[i]) == 0) return true;
     return false;
 }

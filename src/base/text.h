@@ -55,6 +55,7 @@ struct aorta_counted {
 };
 struct aorta_counted aorta_counted(long long count, const char *noun);
 
+/* NULL ends the words, too: their number may be SIZE_MAX then. */
 bool aorta_is_one_of(const char *word, const char *const *words, size_t count);
 
 /* Levenshtein distance, for "did you mean". */

@@ -145,8 +145,8 @@ AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax
 /* Options that several commands have: the tables as CSV, and how a file is read. `place`: of the value. */
 #define AORTA_CLI_CSV_OPTION(place)                                                                                    \
     {                                                                                                                  \
-        .key = "csv", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .nullable = true,            \
-        .argument = "DIR", .path = AORTA_PATH_FOLDER, .files = aorta_cli_csv_files,                                    \
+        .key = "csv", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .argument = "DIR",           \
+        .path = AORTA_PATH_FOLDER, .files = aorta_cli_csv_files,                                                       \
         .help = "directory for a CSV file of each table, created if needed"                                            \
     }
 #define AORTA_CLI_QUIET_OPTION(place)                                                                                  \
@@ -167,7 +167,7 @@ AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax
 #define AORTA_CLI_PATTERNS_OPTION(place)                                                                               \
     {                                                                                                                  \
         .key = "comm-pattern", .type = AORTA_OPTION_STRING_LIST, .offset = (place), .fallback = "null",                \
-        .nullable = true, .argument = "REGEX",                                                                         \
+        .argument = "REGEX",                                                                                           \
         .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"               \
     }
 

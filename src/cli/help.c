@@ -28,7 +28,7 @@ static const struct aorta_option options[] = {
     {"man", AORTA_OPTION_BOOL, AT(man), "false", .help = "print a command's manual page, for man"},
     {"words", AORTA_OPTION_BOOL, AT(words), "false",
      .help = "print what may follow a command, one word per line, for completions of shells"},
-    {"schema", AORTA_OPTION_STRING, AT(schema), "null", .nullable = true, .argument = "NAME",
+    {"schema", AORTA_OPTION_STRING, AT(schema), "null", .argument = "NAME",
      .help = "with formats: the JSON Schema of an output; docs/schema has all"},
 };
 

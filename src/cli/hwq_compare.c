@@ -14,21 +14,21 @@ struct compare_arguments {
 
 #define AT(field) offsetof(struct compare_arguments, field)
 static const struct aorta_option rows[] = {
-    {"baseline", AORTA_OPTION_STRING, AT(baseline), "null", .nullable = true, .letter = 'b', .argument = "FILE",
-     .required = true, .path = AORTA_PATH_READ,
+    {"baseline", AORTA_OPTION_STRING, AT(baseline), "null", .letter = 'b', .argument = "FILE", .required = true,
+     .path = AORTA_PATH_READ,
      .help = "the reference: a file of aorta hwq run, sweep or run-priority, of the original Python toolkit, or a "
              "directory of such files"},
-    {"test", AORTA_OPTION_STRING, AT(test), "null", .nullable = true, .letter = 't', .argument = "FILE",
-     .required = true, .path = AORTA_PATH_READ, .help = "the results to compare with the reference"},
+    {"test", AORTA_OPTION_STRING, AT(test), "null", .letter = 't', .argument = "FILE", .required = true,
+     .path = AORTA_PATH_READ, .help = "the results to compare with the reference"},
     {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "0.05", .limits = AORTA_LIMITS(0, 10),
      .help = "smallest change of the median iteration time that matters, as a fraction"},
-    {"between-runs", AORTA_OPTION_DOUBLE, AT(between_runs), "null", .nullable = true, .when_null = -1,
-     .limits = AORTA_LIMITS(0, 10), .argument = "X",
+    {"between-runs", AORTA_OPTION_DOUBLE, AT(between_runs), "null", .when_null = -1, .limits = AORTA_LIMITS(0, 10),
+     .argument = "X",
      .help = "relative standard deviation between equal runs, if none was repeated; default: by device "
              "and variation of the iterations"},
     AORTA_CLI_QUIET_OPTION(AT(quiet)),
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
-    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
+    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page for a browser to this file"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print one JSON object instead of the table"},
 };

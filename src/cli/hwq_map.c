@@ -40,11 +40,11 @@ static const struct aorta_option rows[] = {
     {"copy-mb", AORTA_OPTION_INT, AT(copy_mb), "32", .limits = AORTA_LIMITS(0, 4096),
      .help = "MiB of each copy on two streams; 0: no copies"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print one JSON object instead of text"},
-    {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
-     .path = AORTA_PATH_FILE, .help = "also write the JSON object to this file"},
+    {"output", AORTA_OPTION_STRING, AT(output), "null", .letter = 'o', .argument = "FILE", .path = AORTA_PATH_FILE,
+     .help = "also write the JSON object to this file"},
     AORTA_CLI_QUIET_OPTION(AT(quiet)),
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
-    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
+    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page for a browser to this file"},
 };
 

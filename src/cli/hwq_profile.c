@@ -29,12 +29,11 @@ static const char *const files[] = {"*.spool", NULL};
 static const struct aorta_option rows[] = {
     {"device", AORTA_OPTION_STRING, AT(device), "auto", .letter = 'd', .argument = "DEVICE",
      .help = AORTA_CLI_DEVICE_HELP},
-    {"trace", AORTA_OPTION_STRING_LIST, AT(traces), "null", .nullable = true, .argument = "PATH",
-     .path = AORTA_PATH_READ,
+    {"trace", AORTA_OPTION_STRING_LIST, AT(traces), "null", .argument = "PATH", .path = AORTA_PATH_READ,
      .help = "read this recording instead of running: a file or directory of rocprofv3, aorta trace run "
              "or PyTorch; repeat it"},
-    {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
-     .path = AORTA_PATH_FOLDER, .files = files,
+    {"output", AORTA_OPTION_STRING, AT(output), "null", .letter = 'o', .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = files,
      .help = "directory for the recording, created if needed and named at the end; default: the recording is deleted "
              "afterwards"},
     AORTA_CLI_CSV_OPTION(AT(csv)),

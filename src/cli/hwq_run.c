@@ -22,7 +22,7 @@ static const struct aorta_option list_rows[] = {
      .help = "print one JSON array instead of the table"},
     {"verbose", AORTA_OPTION_BOOL, offsetof(struct list_values, verbose), "false", .letter = 'v',
      .help = "add a description below each row"},
-    {"category", AORTA_OPTION_STRING, offsetof(struct list_values, category), "null", .nullable = true, .letter = 'c',
+    {"category", AORTA_OPTION_STRING, offsetof(struct list_values, category), "null", .letter = 'c',
      .argument = "CATEGORY", .help = "list only latency_sensitive, distributed, inference or pipeline workloads"},
 };
 static const struct aorta_cli_syntax list_syntax = {

@@ -15,8 +15,8 @@ static const struct aorta_choice sync_modes[] = {
 static const char *const traces[] = {"*.pt.trace.json", NULL};
 static const char *const results[] = {"*_sweep.json", "*_streams*.json", "run_priority.json", NULL};
 static const struct aorta_option common[] = {
-    {"streams", AORTA_OPTION_INT_LIST, AT(streams), "null", .nullable = true, .limits = AORTA_LIMITS(1, 1000000),
-     .letter = 's', .argument = "N[,N…]",
+    {"streams", AORTA_OPTION_INT_LIST, AT(streams), "null", .limits = AORTA_LIMITS(1, 1000000), .letter = 's',
+     .argument = "N[,N…]",
      .help = "number of streams; default: the workload's recommendation. A list for sweep (default: powers of two "
              "within the workload's range) and run-priority (default: 1,2,4,8,16)"},
     {"iterations", AORTA_OPTION_INT, AT(iterations), "100", .limits = AORTA_LIMITS(1, 1000000), .letter = 'i',
@@ -35,19 +35,18 @@ static const struct aorta_option common[] = {
     {"full-size", AORTA_OPTION_BOOL, AT(full_size), "false",
      .help = "use the published sizes on the CPU device, too (minutes instead of seconds)"},
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = AORTA_LIMITS(0, 1e15), .help = "random seed of the inputs"},
-    {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
-     .path = AORTA_PATH_FILE, .help = "file for the result as JSON"},
+    {"output", AORTA_OPTION_STRING, AT(output), "null", .letter = 'o', .argument = "FILE", .path = AORTA_PATH_FILE,
+     .help = "file for the result as JSON"},
     AORTA_CLI_CSV_OPTION(AT(csv)),
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page for a browser to this file"},
-    {"stamps", AORTA_OPTION_STRING, AT(stamps), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_FILE,
+    {"stamps", AORTA_OPTION_STRING, AT(stamps), "null", .argument = "FILE", .path = AORTA_PATH_FILE,
      .help = "file for the start and end of every stamped kernel, as JSON (run only)"},
     {"profile", AORTA_OPTION_BOOL, AT(profile), "false", .letter = 'p',
      .help = "after all measurements, record five iterations as a trace for Perfetto, TensorBoard and "
              "aorta trace"},
-    {"profile-dir", AORTA_OPTION_STRING, AT(profile_dir), "null", .nullable = true, .argument = "DIR",
-     .path = AORTA_PATH_FOLDER, .files = traces,
-     .help = "directory of --profile, created if needed; default: hwq_profile"},
+    {"profile-dir", AORTA_OPTION_STRING, AT(profile_dir), "null", .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = traces, .help = "directory of --profile, created if needed; default: hwq_profile"},
     {"device", AORTA_OPTION_STRING, AT(device), "auto", .letter = 'd', .argument = "DEVICE",
      .help = AORTA_CLI_DEVICE_HELP},
     {"backend", AORTA_OPTION_STRING, AT(backend), "auto",
@@ -58,11 +57,11 @@ static const struct aorta_option common[] = {
 };
 /* Options of run-priority: the first replaces the common --output, the next one follows the common ones. */
 static const struct aorta_option many_rows[] = {
-    {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
-     .path = AORTA_PATH_FOLDER, .files = results,
+    {"output", AORTA_OPTION_STRING, AT(output), "null", .letter = 'o', .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = results,
      .help = "directory for a JSON file of each workload's results and run_priority.json, created if needed"},
-    {"set", AORTA_OPTION_STRING_LIST, AT(set), "null", .nullable = true, .argument = "WORKLOAD.OPTION=VALUE",
-     .several = true, .help = "options of single workloads: hetero_kernels.size=1024 tiny_kernel_stress.chains=10"},
+    {"set", AORTA_OPTION_STRING_LIST, AT(set), "null", .argument = "WORKLOAD.OPTION=VALUE", .several = true,
+     .help = "options of single workloads: hetero_kernels.size=1024 tiny_kernel_stress.chains=10"},
 };
 enum { COMMON = sizeof common / sizeof *common };
 

@@ -39,7 +39,7 @@ static bool is_flag(const struct aorta_option *option) {
 static aorta_status wrong_value(const struct aorta_option *option, const char *text) {
     struct aorta_text expected = {0};
     struct aorta_option given = *option;
-    given.nullable = false; /* who wants null leaves the option out */
+    if (aorta_option_takes_null(option)) given.fallback = ""; /* who wants null leaves the option out */
     aorta_option_describe(&given, &expected);
     const char *nearest = option->choices ? aorta_option_nearest_choice(option, text) : NULL;
     aorta_status status = aorta_text_check(&expected);
@@ -266,16 +266,11 @@ static aorta_status prepare(struct reader *reader) {
     return NULL;
 }
 
-static bool is_listed(const char *key, const char *const *list) {
-    while (*list && strcmp(*list, key) != 0) list++;
-    return *list != NULL;
-}
-
 aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax, const struct aorta_cli_line *line, const char *mode,
                             const char *const *allowed) {
     for (size_t i = 0; i < syntax->option_count; i++) {
         const char *key = syntax->options[i].key;
-        if (line->given[i] && !is_listed(key, allowed))
+        if (line->given[i] && !aorta_is_one_of(key, allowed, SIZE_MAX))
             return AORTA_ERROR(AORTA_USAGE, "--%s has no effect beside %s, which runs nothing: leave one of them out",
                                key, mode);
     }
@@ -347,7 +342,7 @@ static void put_option(struct aorta_text *text, const struct aorta_option *optio
         aorta_text_puts(&right, ": ");
         aorta_option_describe(option, &right);
     }
-    bool has_default = !option->required && !is_flag(option) && !option->nullable;
+    bool has_default = !option->required && !is_flag(option) && !aorta_option_takes_null(option);
     if (option->required) aorta_text_puts(&right, " (required)");
     if (has_default) aorta_text_printf(&right, " (default: %s)", option->fallback);
     if (used + 2 > HELP_COLUMN)

@@ -26,36 +26,35 @@ static const struct aorta_option rows[] = {
     AORTA_CLI_QUIET_OPTION(AT(quiet)),
     {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false",
      .help = "print the verdict as GitHub's Markdown, for pull requests"},
-    {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
-     .path = AORTA_PATH_FILE, .help = "also write all figures and tables as JSON to this file"},
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
+    {"output", AORTA_OPTION_STRING, AT(output), "null", .letter = 'o', .argument = "FILE", .path = AORTA_PATH_FILE,
+     .help = "also write all figures and tables as JSON to this file"},
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page for a browser to this file: timeline, tables and verdict; it needs no network"},
     AORTA_CLI_CSV_OPTION(AT(csv)),
     AORTA_CLI_ALL_OPTION(AT(all)),
-    {"step", AORTA_OPTION_STRING_LIST, AT(steps), "null", .nullable = true, .argument = "N|all",
+    {"step", AORTA_OPTION_STRING_LIST, AT(steps), "null", .argument = "N|all",
      .help = "analyze only this step (ProfilerStep#N); repeat it for several; all: every step, warm-up "
              "included"},
     {"whole", AORTA_OPTION_BOOL, AT(whole), "false",
      .help = "analyze the whole recording, start and end included, instead of its steps"},
-    {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
+    {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .argument = "REGEX",
      .help =
          "a step begins with each range of the program (record_function, NVTX, roctx) whose name matches (POSIX "
          "extended); without it steps are ProfilerStep#N, else end with Optimizer.step, else begin with an engine's "
          "step[…] or execute_model"},
-    {"by", AORTA_OPTION_STRING_LIST, AT(by), "null", .nullable = true, .argument = "WHAT",
+    {"by", AORTA_OPTION_STRING_LIST, AT(by), "null", .argument = "WHAT",
      .help = "print a table of work by op, shape, module, function, annotation, category, phase, "
              "kernel, sequence, time, stream, memory, path or arrival; repeat it for several; also adds "
              "it to --json, --csv and --html"},
     {"top", AORTA_OPTION_INT, AT(top), "20", .limits = AORTA_LIMITS(1, INFINITY), .argument = "N",
      .help = "number of lines of each table of --by"},
-    {"phase", AORTA_OPTION_STRING, AT(phase), "null", .nullable = true, .argument = "PHASE",
+    {"phase", AORTA_OPTION_STRING, AT(phase), "null", .argument = "PHASE",
      .help = "restrict tables of --by to this phase: forward, backward, recomputation, optimizer, "
              "prefill, decode, or \"prefill and decode\""},
-    {"within", AORTA_OPTION_STRING, AT(within), "null", .nullable = true, .argument = "REGEX",
+    {"within", AORTA_OPTION_STRING, AT(within), "null", .argument = "REGEX",
      .help = "restrict tables of --by to work launched within an operation (its shapes follow its name: "
              "\"aten::mm [[8, 4], …\"), module, function or range whose name matches (POSIX extended)"},
-    {"gpus-per-node", AORTA_OPTION_INT, AT(gpus_per_node), "null", .nullable = true, .when_null = 0,
-     .limits = AORTA_LIMITS(1, INFINITY), .argument = "N",
+    {"gpus-per-node", AORTA_OPTION_INT, AT(gpus_per_node), "null", .limits = AORTA_LIMITS(1, INFINITY), .argument = "N",
      .help = "GPUs per node, if the files do not list them; it separates collectives inside and between "
              "nodes"},
     AORTA_CLI_RECOVER_OPTION(AT(recover)),

@@ -18,15 +18,15 @@ struct compare_arguments {
 
 #define AT(field) offsetof(struct compare_arguments, field)
 static const struct aorta_option rows[] = {
-    {"label", AORTA_OPTION_STRING_LIST, AT(labels), "null", .nullable = true, .argument = "NAME",
+    {"label", AORTA_OPTION_STRING_LIST, AT(labels), "null", .argument = "NAME",
      .help = "name of a recording, one for each in order; one name for several makes them repeats; "
              "default: the files' names"},
-    {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "null", .nullable = true, .when_null = -1,
-     .limits = AORTA_LIMITS(0, 1000), .argument = "X",
+    {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "null", .when_null = -1, .limits = AORTA_LIMITS(0, 1000),
+     .argument = "X",
      .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%) and, where steps "
              "are known, p < 0.05"},
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
-    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
+    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page for a browser to this file"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print all rows as JSON"},
     {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false", .help = "print GitHub's Markdown, for pull requests"},

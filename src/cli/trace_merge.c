@@ -151,8 +151,8 @@ struct merge_arguments {
 
 #define AT(field) offsetof(struct merge_arguments, field)
 static const struct aorta_option rows[] = {
-    {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
-     .required = true, .path = AORTA_PATH_FILE, .help = "the file to write; packed with gzip if its name ends in .gz"},
+    {"output", AORTA_OPTION_STRING, AT(output), "null", .letter = 'o', .argument = "FILE", .required = true,
+     .path = AORTA_PATH_FILE, .help = "the file to write; packed with gzip if its name ends in .gz"},
     {"tracks", AORTA_OPTION_BOOL, AT(tracks), "false",
      .help = "add each rank's part of the critical path, and counters of overlap, queue length, "
              "bandwidth and memory"},

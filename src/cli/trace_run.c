@@ -31,8 +31,8 @@ static const char *const files[] = {"analysis.json", "environment.json", "machin
 static const char *const window_files[] = {"window-*/*.spool", NULL};
 static const struct aorta_option rows[] = {
     AORTA_CLI_CSV_OPTION(AT(csv)),
-    {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
-     .path = AORTA_PATH_FOLDER, .files = files,
+    {"output", AORTA_OPTION_STRING, AT(output), "null", .letter = 'o', .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = files,
      .help = "directory for the recording and analysis.json; created if needed. Default: the recording is deleted. "
              "aorta trace analyze DIR reads it again"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
@@ -41,7 +41,7 @@ static const struct aorta_option rows[] = {
     AORTA_CLI_ALL_OPTION(AT(all)),
     {"whole", AORTA_OPTION_BOOL, AT(windows.whole), "false",
      .help = "analyze the whole recording, start and end included, instead of its steps"},
-    {"step-range", AORTA_OPTION_STRING, AT(windows.step_range), "null", .nullable = true, .argument = "REGEX",
+    {"step-range", AORTA_OPTION_STRING, AT(windows.step_range), "null", .argument = "REGEX",
      .help = "a step begins with each range of the program whose name matches (POSIX extended; CUDA: with --nvtx)"},
     AORTA_CLI_PATTERNS_OPTION(AT(comm_patterns)),
     {"record", AORTA_OPTION_CHOICE, AT(record), "all", .choices = levels, .argument = "kernels|kernels,launches|all",
@@ -56,8 +56,7 @@ static const struct aorta_option rows[] = {
      .help = "evaluate windows of this length while the program runs: one line per window, the verdict "
              "when it changes; each process has at most two files (CUDA only). 0: one recording, "
              "evaluated at the end"},
-    {"into", AORTA_OPTION_STRING, AT(into), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
-     .files = window_files,
+    {"into", AORTA_OPTION_STRING, AT(into), "null", .argument = "DIR", .path = AORTA_PATH_FOLDER, .files = window_files,
      .help = "with --every: write the windows to this folder for `aorta trace watch DIR`; several nodes "
              "may share it"},
     AORTA_CLI_JSON_LINES_OPTION(AT(windows.json_lines)),
@@ -68,7 +67,7 @@ static const struct aorta_option rows[] = {
      .argument = "MB", .help = "stop recording a process when its file has this size (CUDA only)"},
     {"nvtx", AORTA_OPTION_BOOL, AT(nvtx), "false",
      .help = "also record NVTX ranges (CUDA only); a range ProfilerStep#N is a step"},
-    {"cupti", AORTA_OPTION_STRING, AT(cupti), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_READ,
+    {"cupti", AORTA_OPTION_STRING, AT(cupti), "null", .argument = "FILE", .path = AORTA_PATH_READ,
      .help = "libcupti to use if the program has loaded none; default: the one that suits its driver"},
     {"tool", AORTA_OPTION_CHOICE, AT(tool), "auto", .choices = tools, .argument = "auto|cuda|rocm",
      .help = "cuda: AORTA's library in the program; rocm: rocprofv3; auto: what the GPUs of this machine need"},

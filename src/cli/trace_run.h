@@ -102,21 +102,20 @@ void aorta_trace_run_quote(struct aorta_text *out, char *const *words);
 /* The options that both commands have. */
 #define AORTA_CLI_JSON_LINES_OPTION(place)                                                                             \
     {                                                                                                                  \
-        .key = "json-lines", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .nullable = true,     \
-        .argument = "FILE", .path = AORTA_PATH_FILE,                                                                   \
-        .help = "append each window's figures and verdict to this file as a line of JSON"                              \
+        .key = "json-lines", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .argument = "FILE",   \
+        .path = AORTA_PATH_FILE, .help = "append each window's figures and verdict to this file as a line of JSON"     \
     }
 #define AORTA_CLI_PROMETHEUS_OPTION(place)                                                                             \
     {                                                                                                                  \
-        .key = "prometheus", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .nullable = true,     \
-        .argument = "FILE", .path = AORTA_PATH_FILE,                                                                   \
+        .key = "prometheus", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .argument = "FILE",   \
+        .path = AORTA_PATH_FILE,                                                                                       \
         .help = "write the last window's figures to this file as gauges, for node_exporter's textfile collector"       \
     }
 
 #define AORTA_CLI_TENSORBOARD_OPTION(place)                                                                            \
     {                                                                                                                  \
-        .key = "tensorboard", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .nullable = true,    \
-        .argument = "DIR", .path = AORTA_PATH_FOLDER, .files = aorta_trace_windows_events,                             \
+        .key = "tensorboard", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .argument = "DIR",   \
+        .path = AORTA_PATH_FOLDER, .files = aorta_trace_windows_events,                                                \
         .help = "write each window's figures as scalars for TensorBoard to this folder"                                \
     }
 extern const char *const aorta_trace_windows_events[];

@@ -275,7 +275,7 @@ static const struct aorta_option rows[] = {
      .help = "end when no window has arrived for this time after the first one"},
     {"once", AORTA_OPTION_BOOL, AT(once), "false", .help = "evaluate the existing windows, and end"},
     {"whole", AORTA_OPTION_BOOL, AT(windows.whole), "false", .help = "evaluate whole windows instead of their steps"},
-    {"step-range", AORTA_OPTION_STRING, AT(windows.step_range), "null", .nullable = true, .argument = "REGEX",
+    {"step-range", AORTA_OPTION_STRING, AT(windows.step_range), "null", .argument = "REGEX",
      .help = "a step begins with each range of the program whose name matches (POSIX extended; recorded with --nvtx)"},
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };

@@ -30,12 +30,10 @@ struct train_values {
 
 #define AT(field) offsetof(struct train_values, field)
 static const struct aorta_option options[] = {
-    {"config", AORTA_OPTION_STRING, AT(config), "null", .nullable = true, .letter = 'c', .argument = "FILE",
-     .path = AORTA_PATH_READ,
+    {"config", AORTA_OPTION_STRING, AT(config), "null", .letter = 'c', .argument = "FILE", .path = AORTA_PATH_READ,
      .help = "YAML or JSON file of configuration keys; keys that are not in it have their defaults"},
-    {"override", AORTA_OPTION_STRING_LIST, AT(overrides), "null", .nullable = true, .argument = "KEY=VALUE",
-     .several = true, .words = "config",
-     .help = "set keys over the file's values, as in training.batch_size=4; repeat it for several"},
+    {"override", AORTA_OPTION_STRING_LIST, AT(overrides), "null", .argument = "KEY=VALUE", .several = true,
+     .words = "config", .help = "set keys over the file's values, as in training.batch_size=4; repeat it for several"},
     {"enable-rocm-metrics", AORTA_OPTION_BOOL, AT(rocm_metrics), "false",
      .help = "add ROCm SMI readings to each iteration's metrics; null with a reason on other devices"},
     {"device-metrics", AORTA_OPTION_BOOL, AT(device_metrics), "false",

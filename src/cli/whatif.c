@@ -20,12 +20,12 @@ struct whatif_arguments {
 #define AT(field) offsetof(struct whatif_arguments, field)
 static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1e6};
 static const struct aorta_option rows[] = {
-    {"ranks", AORTA_OPTION_STRING, AT(ranks), "null", .nullable = true, .argument = "N,N,…",
+    {"ranks", AORTA_OPTION_STRING, AT(ranks), "null", .argument = "N,N,…",
      .help = "numbers of ranks: 8,64,1024; default: as recorded; without any change also 2 to 64 times as many"},
-    {"bandwidth", AORTA_OPTION_STRING, AT(bandwidth), "null", .nullable = true, .argument = "B",
+    {"bandwidth", AORTA_OPTION_STRING, AT(bandwidth), "null", .argument = "B",
      .help = "bandwidth of each rank's link to other nodes, per direction: 400G (Gbit/s) or 50GB/s; "
              "default: as recorded"},
-    {"latency", AORTA_OPTION_STRING, AT(latency), "null", .nullable = true, .argument = "T",
+    {"latency", AORTA_OPTION_STRING, AT(latency), "null", .argument = "T",
      .help = "latency of a message to another node: 5us, 800ns; default: as recorded"},
     {"ranks-per-node", AORTA_OPTION_INT, AT(ranks_per_node), "8", .limits = &at_least_one, .argument = "N",
      .help = "ranks per node, which use the recorded link; 1: all links are between nodes"},
@@ -33,15 +33,15 @@ static const struct aorta_option rows[] = {
      .help = "speed of the kernels against the recording: 2x, 0.5x"},
     {"copies", AORTA_OPTION_STRING, AT(copies), "1x", .argument = "X",
      .help = "speed of copies between host and device against the recording: 2x, 0.5x"},
-    {"without", AORTA_OPTION_STRING_LIST, AT(without), "null", .nullable = true, .argument = "CAUSE",
+    {"without", AORTA_OPTION_STRING_LIST, AT(without), "null", .argument = "CAUSE",
      .help = "without this cause of the verdict (host_launch, host_sync, …); repeat it for several"},
-    {"remedy", AORTA_OPTION_STRING_LIST, AT(remedies), "null", .nullable = true, .argument = "KEY[=VALUE]",
+    {"remedy", AORTA_OPTION_STRING_LIST, AT(remedies), "null", .argument = "KEY[=VALUE]",
      .help = "with this remedy of compute (precision=bf16, attention, fusion, …; docs/remedies.md); repeat it for "
              "several"},
-    {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
+    {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .argument = "REGEX",
      .help = "a step begins with each range of a trace whose name matches, as in aorta trace analyze"},
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
-    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
+    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page for a browser to this file"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print all figures as JSON"},
     AORTA_CLI_QUIET_OPTION(AT(quiet)),

@@ -96,7 +96,7 @@ static void list_names(const struct aorta_option_table *table, const char *secti
         const char *key = table->rows[i].key;
         if (length && !is_below(key, section, length)) continue;
         const char *name = key + skip;
-        size_t name_length = strcspn(name, ".");
+        const size_t name_length = strcspn(name, ".");
         if (name_length == previous_length && strncmp(name, previous, name_length) == 0) continue;
         aorta_text_printf(text, "%s%.*s", previous_length ? ", " : "", (int)name_length, name);
         previous = name;
@@ -105,19 +105,19 @@ static void list_names(const struct aorta_option_table *table, const char *secti
 }
 
 /* Same last component in another section ("training.lr" for "optimizer.lr"), else the least edits. */
-static const char *suggest(const struct aorta_option_table *table, const char *path) {
+static const char *suggest(struct pass *pass, const char *path) {
+    const struct aorta_option_table *table = pass->config->table;
     const char *dot = strrchr(path, '.');
     const char *leaf = dot ? dot + 1 : path;
-    const char **keys = malloc(table->count * sizeof *keys);
+    const char **keys = aorta_arena_alloc(&pass->config->arena, table->count * sizeof *keys);
     if (!keys) return NULL;
     const char *same_leaf = NULL;
     for (size_t i = 0; i < table->count; i++) {
         keys[i] = table->rows[i].key;
-        if (!same_leaf && strcmp(strrchr(keys[i], '.') ? strrchr(keys[i], '.') + 1 : keys[i], leaf) == 0)
-            same_leaf = keys[i];
+        dot = strrchr(keys[i], '.');
+        if (!same_leaf && strcmp(dot ? dot + 1 : keys[i], leaf) == 0) same_leaf = keys[i];
     }
     const char *nearest = aorta_nearest(path, keys, table->count);
-    free(keys);
     return nearest && (!same_leaf || aorta_edit_distance(path, nearest) <= 2) ? nearest : same_leaf;
 }
 
@@ -146,7 +146,7 @@ static void report_unknown(struct pass *pass, const char *path, const yaml_node_
     }
     if (!begin_error(pass, key, path)) return;
     aorta_text_puts(&pass->errors, "unknown key");
-    const char *nearest = value->type == YAML_MAPPING_NODE ? nearest_section(pass, path) : suggest(table, path);
+    const char *nearest = value->type == YAML_MAPPING_NODE ? nearest_section(pass, path) : suggest(pass, path);
     if (nearest) {
         aorta_text_printf(&pass->errors, "; did you mean %s?", nearest);
         return;
@@ -211,7 +211,7 @@ static void apply_row(struct pass *pass, const struct aorta_option *row, const y
     bool list;
     bool fits = aorta_yaml_scalars(pass->document, value, &config->arena, &scalars, &count, &list);
     bool null = fits && !list && !scalars[0].quoted && aorta_scalar_is_null(scalars[0].text);
-    if ((row->type == AORTA_OPTION_TREE || row->type == AORTA_OPTION_MAP) && !(row->nullable && null))
+    if ((row->type == AORTA_OPTION_TREE || row->type == AORTA_OPTION_MAP) && !(aorta_option_takes_null(row) && null))
         apply_tree(pass, row, value);
     else if (!fits || !aorta_option_store(row, scalars, count, list, config->values, &config->arena))
         report_wrong(pass, row, value);

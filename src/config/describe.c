@@ -79,7 +79,7 @@ static void put_values(struct aorta_text *text, const struct aorta_option *row) 
         return;
     }
     aorta_option_list_choices(row, "also", "`", text);
-    if (row->nullable) aorta_text_puts(text, ", or null");
+    if (aorta_option_takes_null(row)) aorta_text_puts(text, ", or null");
 }
 
 void aorta_options_markdown(const struct aorta_option_table *table, struct aorta_text *text) {
@@ -131,7 +131,7 @@ void aorta_option_json(const struct aorta_option *row, const void *place, struct
         aorta_json_bool(json, *(const bool *)place);
         return;
     case AORTA_OPTION_INT:
-        if (row->nullable && *number == row->when_null)
+        if (aorta_option_takes_null(row) && *number == row->when_null)
             aorta_json_null(json);
         else
             aorta_json_int(json, *number);
@@ -219,12 +219,6 @@ static bool was_asked_for(const struct aorta_config *config, const char *key) {
            !asks_for_nothing(config, &config->table->rows[origin - config->origins]);
 }
 
-static bool has_key(const struct aorta_option_reason *reason, const char *key) {
-    for (const char *const *at = reason->keys; *at; at++)
-        if (strcmp(*at, key) == 0) return true;
-    return false;
-}
-
 /* "fsdp.forward_prefetch, backward_prefetch": a section is named once. */
 static void put_key(struct aorta_text *text, const char *key, const char *before) {
     aorta_text_printf(text, "%s%s", before ? ", " : "", before && same_section(key, before) ? leaf(key) : key);
@@ -237,7 +231,7 @@ void aorta_config_without_effect(const struct aorta_config *config, const struct
         for (const char *const *key = reasons[i].keys; *key; key++) {
             bool named = !was_asked_for(config, *key) || !reasons[i].holds;
             for (size_t earlier = 0; earlier < i && !named; earlier++)
-                named = has_key(&reasons[earlier], *key) && reasons[earlier].holds;
+                named = aorta_is_one_of(*key, reasons[earlier].keys, SIZE_MAX) && reasons[earlier].holds;
             if (named) continue;
             put_key(lines, *key, before);
             before = *key;

@@ -103,8 +103,8 @@ static bool is_single(const struct target *target) {
 
 static bool store_bool(const struct target *target) {
     bool value;
-    if (!is_single(target) || target->scalars[0].quoted) return false;
-    if (!aorta_scalar_bool(target->scalars[0].text, &value)) return false;
+    const bool plain = is_single(target) && !target->scalars[0].quoted;
+    if (!plain || !aorta_scalar_bool(target->scalars[0].text, &value)) return false;
     memcpy(target->place, &value, sizeof value);
     return true;
 }
@@ -231,6 +231,10 @@ static void store_null(const struct aorta_option *option, void *place) {
     }
 }
 
+bool aorta_option_takes_null(const struct aorta_option *option) {
+    return option->nullable || (option->fallback && strcmp(option->fallback, "null") == 0);
+}
+
 static bool (*const stores[AORTA_OPTION_TYPE_COUNT])(const struct target *target) = {
     [AORTA_OPTION_BOOL] = store_bool,         [AORTA_OPTION_INT] = store_int,
     [AORTA_OPTION_DOUBLE] = store_double,     [AORTA_OPTION_STRING] = store_string,
@@ -242,7 +246,8 @@ static bool (*const stores[AORTA_OPTION_TYPE_COUNT])(const struct target *target
 bool aorta_option_store(const struct aorta_option *option, const struct aorta_scalar *scalars, size_t count, bool list,
                         void *values, struct aorta_arena *arena) {
     struct target target = {option, scalars, count, list, (char *)values + option->offset, arena};
-    if (option->nullable && is_single(&target) && !scalars[0].quoted && aorta_scalar_is_null(scalars[0].text)) {
+    if (aorta_option_takes_null(option) && is_single(&target) && !scalars[0].quoted &&
+        aorta_scalar_is_null(scalars[0].text)) {
         store_null(option, target.place);
         return true;
     }
@@ -321,7 +326,7 @@ static void describe_type(const struct aorta_option *option, struct aorta_text *
 
 void aorta_option_describe(const struct aorta_option *option, struct aorta_text *text) {
     describe_type(option, text);
-    if (option->nullable) aorta_text_puts(text, option->choices ? " or null" : ", or null");
+    if (aorta_option_takes_null(option)) aorta_text_puts(text, option->choices ? " or null" : ", or null");
 }
 
 const char *aorta_option_nearest_choice(const struct aorta_option *option, const char *text) {

@@ -62,9 +62,9 @@ struct aorta_option {
     const char *key; /* dotted: "training.batch_size" */
     enum aorta_option_type type;
     size_t offset;        /* of the value within the struct that is filled */
-    const char *fallback; /* the default, as it would be written in a file; "null" needs `nullable` */
+    const char *fallback; /* the default, as it would be written in a file */
     const char *on_cpu;   /* of workloads of hwq: the default on a CPU device instead; NULL: the same */
-    bool nullable;
+    bool nullable;        /* null may be given, though it is not the default; a default of "null" may always be given */
     int64_t when_null; /* what null stores: INT, CHOICE and BOOL as given, DOUBLE as a double; lists, strings: NULL */
     const struct aorta_range_limits *limits; /* of each number; NULL: none */
     const struct aorta_choice *choices;
@@ -100,6 +100,7 @@ struct aorta_scalar {
 bool aorta_option_store(const struct aorta_option *option, const struct aorta_scalar *scalars, size_t count, bool list,
                         void *values, struct aorta_arena *arena);
 
+bool aorta_option_takes_null(const struct aorta_option *option);
 /* Stores the row's default. AORTA_INTERNAL when it does not fit its own row. */
 AORTA_MUST_USE aorta_status aorta_option_store_default(const struct aorta_option *option, void *values,
                                                        struct aorta_arena *arena);

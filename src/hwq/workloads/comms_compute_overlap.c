@@ -501,7 +501,7 @@ static const struct aorta_option rows[] = {
      .help = "require several ranks: a copy on one rank is an error"},
     {"async_op", AORTA_OPTION_BOOL, AT(async_op), "false",
      .help = "queue products and collectives in turn instead of the collectives first"},
-    {"process_groups", AORTA_OPTION_STRING, AT(process_groups), "null", .nullable = true,
+    {"process_groups", AORTA_OPTION_STRING, AT(process_groups), "null",
      .help = "groups of ranks that communicate, as in \"[0,1],[2,3]\"; they may overlap: a rank takes part in its "
              "groups one after the other; default: all ranks"},
 };
