@@ -26,6 +26,8 @@ struct aorta_result_table {
     bool whole; /* of all that was recorded, where other tables are of a part of it: the title says so */
 };
 
+/* A table: its members from the key on, then its lines. */
+#define AORTA_TABLE(id, ...) const struct aorta_result_table id = {__VA_ARGS__}
 /* What a table's lines are: structs of this type, described by `rows_` and filled by `fill_`. */
 #define AORTA_LINES(rows_, type, fill_) .rows = (rows_), .size = sizeof(type), .fill = (fill_)
 

@@ -421,7 +421,7 @@ static enum aorta_line fill_pair(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-static const struct aorta_result_table pairs = {"pairs", AORTA_LINES(pair_rows, struct pair_values, fill_pair)};
+static AORTA_TABLE(pairs, "pairs", AORTA_LINES(pair_rows, struct pair_values, fill_pair));
 
 aorta_status aorta_hwq_comparison_csv(const struct aorta_hwq_comparison *comparison, const char *folder) {
     return aorta_table_csv(&pairs, comparison, folder);

@@ -77,7 +77,7 @@ static enum aorta_line fill_part(const void *of, size_t index, void *values) {
     return part.streams ? AORTA_LINE : AORTA_LINE_SKIP;
 }
 
-static const struct aorta_result_table parts = {"parts", AORTA_LINES(part_rows, struct part, fill_part)};
+static AORTA_TABLE(parts, "parts", AORTA_LINES(part_rows, struct part, fill_part));
 
 /* ---- findings ---- */
 
@@ -270,10 +270,8 @@ static enum aorta_line fill_copy(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-static const struct aorta_result_table streams = {"streams", "Streams",
-                                                  AORTA_LINES(stream_rows, struct aorta_map_stream, fill_stream)};
-static const struct aorta_result_table of_copies = {"copies", "Copies",
-                                                    AORTA_LINES(copy_rows, struct aorta_map_copy_pair, fill_copy)};
+static AORTA_TABLE(streams, "streams", "Streams", AORTA_LINES(stream_rows, struct aorta_map_stream, fill_stream));
+static AORTA_TABLE(of_copies, "copies", "Copies", AORTA_LINES(copy_rows, struct aorta_map_copy_pair, fill_copy));
 const struct aorta_result_table *const aorta_map_tables[] = {&streams, &of_copies, NULL};
 
 aorta_status aorta_map_csv(const struct aorta_map *map, const struct aorta_map_copies *copies, const char *folder) {

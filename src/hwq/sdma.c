@@ -369,7 +369,7 @@ static enum aorta_line fill_run(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-static const struct aorta_result_table times = {"times", "Times", AORTA_LINES(run_rows, struct times_values, fill_run)};
+static AORTA_TABLE(times, "times", "Times", AORTA_LINES(run_rows, struct times_values, fill_run));
 const struct aorta_result_table *const aorta_sdma_tables[] = {&times, NULL};
 
 aorta_status aorta_sdma_csv(const struct aorta_sdma *result, const char *folder) {

@@ -439,9 +439,8 @@ static enum aorta_line fill_gap(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-static const struct aorta_result_table queues_table = {"queues",
-                                                       AORTA_LINES(named_queue_rows, struct line_values, fill_queue)};
-static const struct aorta_result_table gaps_table = {"gaps", AORTA_LINES(named_gap_rows, struct line_values, fill_gap)};
+static AORTA_TABLE(queues_table, "queues", AORTA_LINES(named_queue_rows, struct line_values, fill_queue));
+static AORTA_TABLE(gaps_table, "gaps", AORTA_LINES(named_gap_rows, struct line_values, fill_gap));
 
 const struct aorta_result_table *const aorta_queue_usage_csv[2] = {&queues_table, &gaps_table};
 

@@ -272,8 +272,8 @@ static enum aorta_line fill_limit(const void *of, size_t index, void *values) {
     return cause.share > 0 ? AORTA_LINE : AORTA_LINE_SKIP;
 }
 
-const struct aorta_result_table aorta_clocks_limits = {"limited_by", .help = "why the clock was no higher",
-                                                       AORTA_LINES(limit_rows, struct limit_values, fill_limit)};
+AORTA_TABLE(aorta_clocks_limits, "limited_by", .help = "why the clock was no higher",
+            AORTA_LINES(limit_rows, struct limit_values, fill_limit));
 
 static void write_text(const struct aorta_clocks *clocks, struct aorta_json *json) {
     struct aorta_text text = {0};

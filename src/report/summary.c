@@ -323,9 +323,8 @@ static enum aorta_line fill_coverage(const void *of, size_t index, void *values)
     return AORTA_LINE;
 }
 
-const struct aorta_result_table aorta_summary_coverage = {
-    "iterations_by_rank", .help = "what the file of each rank holds",
-    AORTA_LINES(coverage_rows, struct coverage_values, fill_coverage)};
+AORTA_TABLE(aorta_summary_coverage, "iterations_by_rank", .help = "what the file of each rank holds",
+            AORTA_LINES(coverage_rows, struct coverage_values, fill_coverage));
 
 /* ---- a run ---- */
 
@@ -482,10 +481,9 @@ static enum aorta_line fill_figure(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-static const struct aorta_result_table figures_table = {"figures",
-                                                        AORTA_LINES(figure_rows, struct figure_values, fill_figure)};
-static const struct aorta_result_table collectives_table = {
-    "collectives", AORTA_LINES(named_collective_rows, struct collective_values, fill_collective)};
+static AORTA_TABLE(figures_table, "figures", AORTA_LINES(figure_rows, struct figure_values, fill_figure));
+static AORTA_TABLE(collectives_table, "collectives",
+                   AORTA_LINES(named_collective_rows, struct collective_values, fill_collective));
 
 static void add_figures(const struct aorta_recorded *labelled, struct aorta_text *csv) {
     struct aorta_arena scratch = {0};

@@ -122,9 +122,8 @@ static const struct aorta_column rank_columns[] = {{"rank", "rank", .width = 4},
                                                    {"memcpy_ms", "copies", 8, .decimals = 3},
                                                    {"idle_ms", "idle", 9, .decimals = 3},
                                                    {0}};
-const struct aorta_result_table aorta_table_ranks = {"ranks", "ranks", .help = "what each rank's device did",
-                                                     AORTA_LINES(rank_rows, struct rank_values, fill_rank),
-                                                     .columns = rank_columns};
+AORTA_TABLE(aorta_table_ranks, "ranks", "ranks", "what each rank's device did",
+            AORTA_LINES(rank_rows, struct rank_values, fill_rank), .columns = rank_columns);
 
 /* ---- the tables of one rank ---- */
 
@@ -167,8 +166,8 @@ static enum aorta_line fill_step(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-static const struct aorta_result_table steps = {"steps", "steps", .help = "the figures of each step",
-                                                AORTA_LINES(step_rows, struct step_values, fill_step)};
+static AORTA_TABLE(steps, "steps", "steps", "the figures of each step",
+                   AORTA_LINES(step_rows, struct step_values, fill_step));
 
 /* ---- streams and queues ---- */
 
@@ -232,18 +231,10 @@ static enum aorta_line fill_queue(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_streams = {"streams",
-                                                       "Streams",
-                                                       .help = "what ran on each stream",
-                                                       .section = "queues",
-                                                       AORTA_LINES(stream_rows, struct lane_values, fill_stream),
-                                                       .whole = true};
-const struct aorta_result_table trace_table_queues = {"queues",
-                                                      "Hardware queues",
-                                                      .help = "what ran on each queue, where the file names them",
-                                                      .section = "queues",
-                                                      AORTA_LINES(queue_rows, struct lane_values, fill_queue),
-                                                      .whole = true};
+AORTA_TABLE(trace_table_streams, "streams", "Streams", "what ran on each stream", "queues",
+            AORTA_LINES(stream_rows, struct lane_values, fill_stream), .whole = true);
+AORTA_TABLE(trace_table_queues, "queues", "Hardware queues", "what ran on each queue, where the file names them",
+            "queues", AORTA_LINES(queue_rows, struct lane_values, fill_queue), .whole = true);
 
 /* ---- gaps ---- */
 
@@ -289,12 +280,8 @@ static enum aorta_line fill_gap(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_gaps = {"gaps",
-                                                    "Longest gaps",
-                                                    .help = "the ten longest stretches in which nothing ran",
-                                                    .section = "causes",
-                                                    AORTA_LINES(gap_rows, struct gap_values, fill_gap),
-                                                    .whole = true};
+AORTA_TABLE(trace_table_gaps, "gaps", "Longest gaps", "the ten longest stretches in which nothing ran", "causes",
+            AORTA_LINES(gap_rows, struct gap_values, fill_gap), .whole = true);
 
 /* ---- warnings ---- */
 
@@ -323,9 +310,8 @@ static enum aorta_line fill_warning(const void *of, size_t index, void *values) 
     return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_warnings = {"warnings", "Notes of the reader",
-                                                        .help = "what is odd in the file", .section = "configuration",
-                                                        AORTA_LINES(warning_rows, struct warning_values, fill_warning)};
+AORTA_TABLE(trace_table_warnings, "warnings", "Notes of the reader", "what is odd in the file", "configuration",
+            AORTA_LINES(warning_rows, struct warning_values, fill_warning));
 
 /* ---- all of them ---- */
 

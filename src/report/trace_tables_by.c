@@ -61,13 +61,9 @@ static enum aorta_line fill_memory(const void *of, size_t index, void *values) {
 
 static const struct aorta_column memory_columns[] = {
     {"mb", "MB", 10, .decimals = 3}, {"share", "of peak", 8, .decimals = 1}, {"blocks", "blocks", .width = 7}, {0}};
-const struct aorta_result_table trace_table_by_memory = {
-    "by_memory",
-    "At the peak of memory",
-    .help = "what stood in the device's memory when most of it was allocated, by use and by what allocated it",
-    .section = "memory",
-    AORTA_LINES(memory_rows, struct memory_values, fill_memory),
-    .columns = memory_columns};
+AORTA_TABLE(trace_table_by_memory, "by_memory", "At the peak of memory",
+            "what stood in the device's memory when most of it was allocated, by use and by what allocated it",
+            "memory", AORTA_LINES(memory_rows, struct memory_values, fill_memory), .columns = memory_columns);
 
 /* ---- the peak itself, and memory over time ---- */
 
@@ -244,14 +240,9 @@ static enum aorta_line fill(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-#define TABLE(id, title_, help_, rows_, columns_)                                                                      \
-    static const struct aorta_result_table id = {#id,                                                                  \
-                                                 (title_),                                                             \
-                                                 (help_),                                                              \
-                                                 "kernels",                                                            \
-                                                 AORTA_LINES(rows_, struct by_values, fill),                           \
-                                                 .whole = true,                                                        \
-                                                 .columns = (columns_)}
+#define TABLE(id, title, help, rows, columns_)                                                                         \
+    static AORTA_TABLE(id, #id, title, help, "kernels", AORTA_LINES(rows, struct by_values, fill), .whole = true,      \
+                       .columns = (columns_))
 TABLE(by_op, "By operation", "work by the operation of the framework that launched it", nested_rows, nested_columns);
 TABLE(by_shape, "By operation and shape", "the same by the shapes and types of the operation's inputs", shape_rows,
       shape_columns);

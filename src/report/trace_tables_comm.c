@@ -154,14 +154,9 @@ static const struct aorta_column collective_columns[] = {{"count", "count", .wid
                                                          {"wait_ms", "waited", 9, .decimals = 3},
                                                          {"either_busbw_gbps", "GB/s bus", 9, .decimals = 2},
                                                          {0}};
-const struct aorta_result_table aorta_table_collectives = {
-    "collectives",
-    "collectives",
-    .help = "collectives by kind and process group",
-    .section = "collectives",
-    AORTA_LINES(collective_rows, struct collective_values, fill_collective),
-    .whole = true,
-    .columns = collective_columns};
+AORTA_TABLE(aorta_table_collectives, "collectives", "collectives", "collectives by kind and process group",
+            "collectives", AORTA_LINES(collective_rows, struct collective_values, fill_collective), .whole = true,
+            .columns = collective_columns);
 const struct aorta_column trace_collective_step_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
                                                              {"mb_each", "MB each", 9, .decimals = 3},
                                                              {"ms_per_step", "ms", 9, .decimals = 3},
@@ -176,14 +171,9 @@ static const struct aorta_column size_columns[] = {{"count", "count", .width = 7
                                                    {"transfer_busbw_gbps", "GB/s bus", 9, .decimals = 2},
                                                    {"link_share", "of link", 9, .decimals = 1},
                                                    {0}};
-const struct aorta_result_table aorta_table_collective_sizes = {
-    "collective_sizes",
-    "collectives by size",
-    .help = "collectives by kind, process group, size, type and channels",
-    .section = "collectives",
-    AORTA_LINES(size_rows, struct collective_values, fill_size),
-    .whole = true,
-    .columns = size_columns};
+AORTA_TABLE(aorta_table_collective_sizes, "collective_sizes", "collectives by size",
+            "collectives by kind, process group, size, type and channels", "collectives",
+            AORTA_LINES(size_rows, struct collective_values, fill_size), .whole = true, .columns = size_columns);
 
 const struct aorta_column trace_size_step_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
                                                        {"mb_each", "MB each", 9, .decimals = 3},
@@ -251,9 +241,9 @@ static enum aorta_line fill_shared(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_shared_collectives = {
-    "shared_collectives", "Collectives of several ranks", .help = "every collective that two ranks or more recorded",
-    AORTA_LINES(shared_rows, struct shared_values, fill_shared)};
+AORTA_TABLE(trace_table_shared_collectives, "shared_collectives", "Collectives of several ranks",
+            "every collective that two ranks or more recorded",
+            AORTA_LINES(shared_rows, struct shared_values, fill_shared));
 
 struct difference_values {
     struct aorta_trace_difference row;
@@ -288,14 +278,11 @@ static const struct aorta_column difference_columns[] = {{"rank", "rank", .width
                                                          {"others_count_per_step", "median count", 12, .decimals = 1},
                                                          {"others_ms_per_step", "median ms", 9, .decimals = 3},
                                                          {0}};
-const struct aorta_result_table aorta_table_differences = {
-    "kernel_differences",
-    "Kernels that differ between ranks",
-    .help = "kernels that take longer on one rank than on the other ranks, "
+AORTA_TABLE(aorta_table_differences, "kernel_differences", "Kernels that differ between ranks",
+            "kernels that take longer on one rank than on the other ranks, "
             "or that only this rank runs",
-    .section = "ranks",
-    AORTA_LINES(difference_rows, struct difference_values, fill_difference),
-    .columns = difference_columns};
+            "ranks", AORTA_LINES(difference_rows, struct difference_values, fill_difference),
+            .columns = difference_columns);
 
 /* ---- arrivals ---- */
 
@@ -337,9 +324,9 @@ static enum aorta_line fill_straggler(const void *of, size_t index, void *values
     return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_stragglers = {
-    "stragglers", "How ranks come to collectives", .help = "ranks by how long other ranks waited for them",
-    .section = "ranks", AORTA_LINES(straggler_rows, struct straggler_values, fill_straggler)};
+AORTA_TABLE(trace_table_stragglers, "stragglers", "How ranks come to collectives",
+            "ranks by how long other ranks waited for them", "ranks",
+            AORTA_LINES(straggler_rows, struct straggler_values, fill_straggler));
 
 /* ---- unequal parts ---- */
 
@@ -383,10 +370,9 @@ static enum aorta_line fill_uneven(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_uneven = {
-    "uneven_collectives", "All-to-alls with unequal parts",
-    .help = "each all-to-all whose parts are not equal, of each rank (torch.profiler names the parts: In split size)",
-    .section = "collectives", AORTA_LINES(uneven_rows, struct uneven_values, fill_uneven)};
+AORTA_TABLE(trace_table_uneven, "uneven_collectives", "All-to-alls with unequal parts",
+            "each all-to-all whose parts are not equal, of each rank (torch.profiler names the parts: In split size)",
+            "collectives", AORTA_LINES(uneven_rows, struct uneven_values, fill_uneven));
 
 #define AT(member) offsetof(struct aorta_trace_pair, member)
 static const struct aorta_row pair_rows[] = {
@@ -403,9 +389,8 @@ static enum aorta_line fill_pair(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_pairs = {
-    "rank_pairs", "Bytes from rank to rank", .help = "what these move from which rank to which",
-    .section = "collectives", AORTA_LINES(pair_rows, struct aorta_trace_pair, fill_pair)};
+AORTA_TABLE(trace_table_pairs, "rank_pairs", "Bytes from rank to rank", "what these move from which rank to which",
+            "collectives", AORTA_LINES(pair_rows, struct aorta_trace_pair, fill_pair));
 
 /* ---- a rank's arrivals ---- */
 
@@ -469,10 +454,6 @@ static const struct aorta_column arrival_columns[] = {{"kind", "collective", .wi
                                                       {"wait_ms", "waits us", 11, 2, true},
                                                       {"ms", "runs us", 11, 2, true},
                                                       {0}};
-const struct aorta_result_table trace_table_by_arrival = {
-    "by_arrival",
-    "Arrival at collectives",
-    .help = "when the rank came to each collective that it shares with other ranks, and how long it waited",
-    .section = "ranks",
-    AORTA_LINES(arrival_rows, struct arrival_values, fill_arrival),
-    .columns = arrival_columns};
+AORTA_TABLE(trace_table_by_arrival, "by_arrival", "Arrival at collectives",
+            "when the rank came to each collective that it shares with other ranks, and how long it waited", "ranks",
+            AORTA_LINES(arrival_rows, struct arrival_values, fill_arrival), .columns = arrival_columns);

@@ -64,16 +64,13 @@ static enum aorta_line fill_sequence(const void *of, size_t index, void *values)
 static const struct aorta_column sequence_columns[] = {
     {"runs", "runs", .width = 7},       {"length", "kernels", .width = 8},      {"ms", "ms", 10, .decimals = 3},
     {"mean_ms", "mean us", 9, 2, true}, {"gap_mean_ms", "gaps us", 9, 2, true}, {0}};
-const struct aorta_result_table trace_table_by_sequence = {
-    "by_sequence",
-    "Kernel sequences that repeat",
+AORTA_TABLE(
+    trace_table_by_sequence, "by_sequence", "Kernel sequences that repeat",
     .help =
         "what runs of the framework's operations launch, two to twelve kernels one after the other, that came twice "
         "or more; most kernels in all first",
-    .section = "kernels",
-    AORTA_LINES(sequence_rows, struct sequence_values, fill_sequence),
-    .whole = true,
-    .columns = sequence_columns};
+    "kernels", AORTA_LINES(sequence_rows, struct sequence_values, fill_sequence), .whole = true,
+    .columns = sequence_columns);
 
 /* ---- parts of time ---- */
 
@@ -165,15 +162,12 @@ static const struct aorta_column part_columns[] = {{"start_ms", "from ms", 9, .d
                                                    {"comm_gbps", "GB/s comm", 10, .decimals = 2},
                                                    {"copy_gbps", "GB/s copy", 10, .decimals = 2},
                                                    {0}};
-const struct aorta_result_table trace_table_by_time = {
-    "by_time",
-    "Over time",
+AORTA_TABLE(
+    trace_table_by_time, "by_time", "Over time",
     .help =
         "equal parts of the rank's time (100, in the text as many as --top says): busy with what, queue of launched "
         "work, delay of launches, bytes a second",
-    .section = "time",
-    AORTA_LINES(part_rows, struct part_values, fill_part),
-    .columns = part_columns};
+    "time", AORTA_LINES(part_rows, struct part_values, fill_part), .columns = part_columns);
 
 /* ---- queues of streams ---- */
 
@@ -222,14 +216,9 @@ static const struct aorta_column stream_columns[] = {
     {"queue_max", "longest", .width = 7},    {"queue_full_ms", "full ms", 9, .decimals = 3},
     {"delay_p50_ms", "p50 us", 9, 2, true},  {"delay_p95_ms", "p95 us", 9, 2, true},
     {"delay_max_ms", "most us", 9, 2, true}, {0}};
-const struct aorta_result_table trace_table_by_stream = {
-    "by_stream",
-    "Queues of streams",
-    .help = "how much was launched on each stream and had not started, and how long it waited",
-    .section = "queues",
-    AORTA_LINES(stream_rows, struct stream_values, fill_stream),
-    .whole = true,
-    .columns = stream_columns};
+AORTA_TABLE(trace_table_by_stream, "by_stream", "Queues of streams",
+            "how much was launched on each stream and had not started, and how long it waited", "queues",
+            AORTA_LINES(stream_rows, struct stream_values, fill_stream), .whole = true, .columns = stream_columns);
 
 /* ---- the critical path ---- */
 
@@ -289,12 +278,9 @@ static enum aorta_line fill_path(const void *of, size_t index, void *values) {
 static const struct aorta_column path_columns[] = {
     {"on_rank", "rank", .width = 5},        {"count", "count", .width = 7},     {"ms", "ms", 10, .decimals = 3},
     {"share", "of path", 8, .decimals = 1}, {"mean_ms", "mean us", 9, 2, true}, {0}};
-const struct aorta_result_table trace_table_by_path = {
-    "by_path",
-    "Critical path of the job",
+AORTA_TABLE(
+    trace_table_by_path, "by_path", "Critical path of the job",
     .help =
         "what lies on the critical path of all ranks, the part of this rank: what each next piece of work or call had "
         "to wait for, back from the last end",
-    .section = "causes",
-    AORTA_LINES(path_rows, struct path_values, fill_path),
-    .columns = path_columns};
+    "causes", AORTA_LINES(path_rows, struct path_values, fill_path), .columns = path_columns);

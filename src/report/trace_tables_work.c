@@ -90,20 +90,12 @@ static const struct aorta_column kernel_columns[] = {
     {"count", "count", .width = 7},         {"total_ms", "total ms", 9, .decimals = 3},
     {"share", "of work", 8, .decimals = 1}, {"p50_ms", "p50 us", 9, 2, true},
     {"p95_ms", "p95 us", 9, 2, true},       {0}};
-const struct aorta_result_table trace_table_kernels = {"kernels",
-                                                       "Kernels",
-                                                       .help = "kernels by name",
-                                                       .section = "kernels",
-                                                       AORTA_LINES(kernel_rows, struct kernel_values, fill_kernel),
-                                                       .whole = true};
-const struct aorta_result_table trace_table_copies = {"copies",
-                                                      "Copies",
-                                                      .help = "copies and fills by kind",
-                                                      .section = "kernels",
-                                                      AORTA_LINES(copy_rows, struct kernel_values, fill_copy),
-                                                      .whole = true};
-const struct aorta_result_table aorta_table_work = {
-    "work", "kernels and copies", AORTA_LINES(kernel_rows, struct kernel_values, fill_work), .columns = kernel_columns};
+AORTA_TABLE(trace_table_kernels, "kernels", "Kernels", "kernels by name", "kernels",
+            AORTA_LINES(kernel_rows, struct kernel_values, fill_kernel), .whole = true);
+AORTA_TABLE(trace_table_copies, "copies", "Copies", "copies and fills by kind", "kernels",
+            AORTA_LINES(copy_rows, struct kernel_values, fill_copy), .whole = true);
+AORTA_TABLE(aorta_table_work, "work", "kernels and copies", AORTA_LINES(kernel_rows, struct kernel_values, fill_work),
+            .columns = kernel_columns);
 
 const struct aorta_column trace_work_step_columns[] = {
     {"count_per_step", "count", 7, .decimals = 1}, {"ms_per_step", "ms", 9, .decimals = 3},
@@ -163,12 +155,8 @@ static enum aorta_line fill_gemm(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_gemms = {"gemms",
-                                                     "GEMMs",
-                                                     .help = "matrix products by kernel and shape",
-                                                     .section = "gemms",
-                                                     AORTA_LINES(gemm_rows, struct gemm_values, fill_gemm),
-                                                     .whole = true};
+AORTA_TABLE(trace_table_gemms, "gemms", "GEMMs", "matrix products by kernel and shape", "gemms",
+            AORTA_LINES(gemm_rows, struct gemm_values, fill_gemm), .whole = true);
 
 /* ---- calls that wait for the device ---- */
 
@@ -214,12 +202,8 @@ static const struct aorta_column sync_columns[] = {{"count_per_step", "count", 7
                                                    {"ms_per_step", "ms", 9, .decimals = 3},
                                                    {"max_ms", "max us", 9, 2, true}, /* one may be most of the time */
                                                    {0}};
-const struct aorta_result_table aorta_table_synchronisations = {"synchronisations",
-                                                                "Calls that wait",
-                                                                .help = "calls that wait for the device",
-                                                                .section = "kernels",
-                                                                AORTA_LINES(sync_rows, struct sync_values, fill_sync),
-                                                                .columns = sync_columns};
+AORTA_TABLE(aorta_table_synchronisations, "synchronisations", "Calls that wait", "calls that wait for the device",
+            "kernels", AORTA_LINES(sync_rows, struct sync_values, fill_sync), .columns = sync_columns);
 
 /* ---- kernels shorter than their launch ---- */
 
@@ -255,13 +239,9 @@ static enum aorta_line fill_short(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-static const struct aorta_result_table short_kernels = {
-    "short_kernels",
-    "Kernels shorter than their launch",
-    .help = "kernels of which most take less time than their launch by the host: fusing or capturing them helps",
-    .section = "kernels",
-    AORTA_LINES(short_rows, struct short_values, fill_short),
-    .whole = true};
+static AORTA_TABLE(short_kernels, "short_kernels", "Kernels shorter than their launch",
+                   "kernels of which most take less time than their launch by the host: fusing or capturing them helps",
+                   "kernels", AORTA_LINES(short_rows, struct short_values, fill_short), .whole = true);
 
 /* ---- kernels that may be communication ---- */
 
@@ -358,10 +338,10 @@ bool aorta_trace_possible_collectives(const struct aorta_trace_rank *rank, struc
     return true;
 }
 
-static const struct aorta_result_table possible_collectives = {
-    "possible_collectives", "Kernels that may be communication",
-    .help = "kernels of a hundredth of the work and more that are called as communication is, and that no table knows",
-    .section = "kernels", AORTA_LINES(possible_rows, struct possible_values, fill_possible)};
+static AORTA_TABLE(
+    possible_collectives, "possible_collectives", "Kernels that may be communication",
+    "kernels of a hundredth of the work and more that are called as communication is, and that no table knows",
+    "kernels", AORTA_LINES(possible_rows, struct possible_values, fill_possible));
 
 /* ---- all tables of a rank after its roofline: a new table joins at the end ---- */
 

@@ -49,8 +49,7 @@ static enum aorta_line fill_finding(const void *of, size_t index, void *values) 
     return AORTA_LINE;
 }
 
-const struct aorta_result_table aorta_verdict_table = {"verdict", "Verdict",
-                                                       AORTA_LINES(finding_rows, struct finding_values, fill_finding)};
+AORTA_TABLE(aorta_verdict_table, "verdict", "Verdict", AORTA_LINES(finding_rows, struct finding_values, fill_finding));
 
 /* ---- as JSON ---- */
 

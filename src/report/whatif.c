@@ -290,16 +290,16 @@ static enum aorta_line fill_asked(const void *of, size_t index, void *values) {
     return ((const struct aorta_whatif_result *)of)->rows[index].asked ? fill_step(of, index, values) : AORTA_LINE_SKIP;
 }
 
-static const struct aorta_result_table steps = {"steps", "Steps", .help = "the step on each number of ranks",
-                                                AORTA_LINES(step_rows, struct step_values, fill_step)};
+static AORTA_TABLE(steps, "steps", "Steps", "the step on each number of ranks",
+                   AORTA_LINES(step_rows, struct step_values, fill_step));
 static const struct aorta_column asked_columns[] = {{"ranks", "ranks", .width = 8},
                                                     {"step_ms", "step ms", 12, .decimals = 3},
                                                     {"exposed_comm_ms", "exposed ms", 12, .decimals = 3},
                                                     {"efficiency", "efficiency", 11, .decimals = 1},
                                                     {"of_replayed", "of step before", 16, .decimals = 1},
                                                     {0}};
-static const struct aorta_result_table asked_steps = {"steps", AORTA_LINES(step_rows, struct step_values, fill_asked),
-                                                      .columns = asked_columns};
+static AORTA_TABLE(asked_steps, "steps", AORTA_LINES(step_rows, struct step_values, fill_asked),
+                   .columns = asked_columns);
 
 const struct aorta_result_table *const aorta_whatif_tables[] = {&steps, NULL};
 

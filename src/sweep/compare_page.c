@@ -146,6 +146,6 @@ static enum aorta_line fill_row(const void *of, size_t index, void *values) {
 }
 
 aorta_status aorta_sweep_compare_csv(const struct aorta_sweep_comparison *comparison, const char *folder) {
-    static const struct aorta_result_table points = {"points", AORTA_LINES(row_rows, struct row_values, fill_row)};
+    static AORTA_TABLE(points, "points", AORTA_LINES(row_rows, struct row_values, fill_row));
     return aorta_table_csv(&points, comparison, folder);
 }

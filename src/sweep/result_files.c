@@ -285,7 +285,6 @@ static enum aorta_line fill_point(const void *of, size_t index, void *values) {
 }
 
 aorta_status aorta_sweep_result_csv(const struct aorta_sweep_result *result, const char *folder) {
-    static const struct aorta_result_table points = {"points",
-                                                     AORTA_LINES(point_rows, struct point_values, fill_point)};
+    static AORTA_TABLE(points, "points", AORTA_LINES(point_rows, struct point_values, fill_point));
     return aorta_table_csv(&points, result, folder);
 }

@@ -565,12 +565,11 @@ static enum aorta_line fill_loss(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-static const struct aorta_result_table classes = {"roofline_classes", "Compute by class of kernel",
-                                                  .help = "kernels by what they do",
-                                                  AORTA_LINES(named_class_rows, struct class_values, fill_class)};
-static const struct aorta_result_table losses = {"largest_losses", "Operations that lose most against their bound",
-                                                 .help = "the ten operations and shapes that lose most",
-                                                 AORTA_LINES(loss_rows, struct loss_values, fill_loss)};
+static AORTA_TABLE(classes, "roofline_classes", "Compute by class of kernel", "kernels by what they do",
+                   AORTA_LINES(named_class_rows, struct class_values, fill_class));
+static AORTA_TABLE(losses, "largest_losses", "Operations that lose most against their bound",
+                   "the ten operations and shapes that lose most",
+                   AORTA_LINES(loss_rows, struct loss_values, fill_loss));
 const struct aorta_result_table *const aorta_roofline_tables[] = {&classes, &losses, NULL};
 
 /* ---- JSON ---- */
