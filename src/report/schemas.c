@@ -12,48 +12,11 @@
 #include "verdict/causes.h"
 #include "verdict/roofline.h"
 
+#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* What no rows write. */
-static const char verdict[] =
-    "{\"type\": [\"array\", \"null\"], \"items\": {\"type\": \"object\", \"required\": [\"cause\", \"cost_ms\", "
-    "\"share\", "
-    "\"rank\", \"facts\", \"shares_with\", \"evidence\", \"advice\"], \"properties\": {"
-    "\"cause\": {\"type\": \"string\"}, \"collective\": {\"type\": \"string\"}, \"remedy\": {\"type\": \"string\"}, "
-    "\"gain_ms\": {\"type\": [\"number\", \"null\"], \"description\": \"beyond the gains of all findings that gain "
-    "more\"}, "
-    "\"alone_ms\": {\"type\": [\"number\", \"null\"], \"description\": \"gain of this finding alone\"}, "
-    "\"gain_share\": {\"type\": [\"number\", \"null\"]}, \"gain_range_ms\": {\"type\": \"array\", \"items\": "
-    "{\"type\": "
-    "[\"number\", \"null\"]}, \"minItems\": 2, \"maxItems\": 2}, \"at_best_ms\": {\"type\": \"number\", "
-    "\"description\": "
-    "\"upper bound of the gain where the recording cannot decide\"}, \"together_with\": {\"type\": \"string\"}, "
-    "\"together_ms\": {\"type\": \"number\"}, \"cost_ms\": {\"type\": \"number\"}, \"share\": {\"type\": [\"number\", "
-    "\"null\"]}, "
-    "\"rank\": {\"type\": [\"integer\", \"null\"]}, \"origin\": {\"type\": \"object\"}, "
-    "\"evidence\": {\"type\": [\"string\", \"null\"]}, \"advice\": "
-    "{\"type\": "
-    "[\"string\", \"null\"]}, \"facts\": {\"type\": \"array\", \"items\": {\"type\": \"object\", \"required\": "
-    "[\"key\", \"value\", "
-    "\"unit\", \"place\"], \"properties\": {\"key\": {\"type\": \"string\"}, \"value\": {\"type\": [\"number\", "
-    "\"null\"]}, "
-    "\"unit\": {\"enum\": [\"\", \"ms\", \"us\", \"share\", \"GB/s\", \"GiB\"]}, \"text\": {\"type\": \"string\"}, "
-    "\"place\": "
-    "{\"type\": \"object\"}}}}, \"shares_with\": {\"type\": \"array\", \"items\": {\"type\": \"object\", \"required\": "
-    "[\"cause\", "
-    "\"ms\"]}}}}}";
-static const char verdict_view[] =
-    "{\"type\": \"object\", \"required\": [\"headline\", \"rows\", \"blocks\", \"minor\", \"text\"], \"properties\": "
-    "{\"headline\": "
-    "{\"type\": \"string\"}, \"rows\": {\"type\": \"array\", \"items\": {\"type\": \"object\", \"required\": "
-    "[\"name\", \"text\"]}}, "
-    "\"blocks\": {\"type\": \"array\", \"items\": {\"type\": \"object\", \"required\": [\"finding\", \"cause\", "
-    "\"name\", \"gains\", \"share\", "
-    "\"figure\", \"suffix\", \"mark\", \"measured\", \"worst\", \"fix\"]}}, \"minor\": {\"type\": \"string\"}, "
-    "\"text\": {\"type\": \"string\"}}}";
-static const char replay[] =
-    "{\"type\": \"object\", \"required\": [\"measured_ms\", \"replayed_ms\", \"unrecorded_ms\", \"inferred_share\", "
-    "\"unexplained_share\", \"reason\"]}";
+extern const char aorta_text_formats[], aorta_text_verdict_schema[];
 
 void aorta_schema_put(struct aorta_json *json, const char *key, const char *text) {
     aorta_json_key(json, key);
@@ -64,12 +27,18 @@ static void put_tables(struct aorta_json *json, const struct aorta_result_table 
     for (; *tables; tables++) aorta_rows_schema_array((*tables)->key, (*tables)->rows, json);
 }
 
+/* What no rows write is in verdict_schema.json. */
 static void put_verdict(struct aorta_json *json) {
     aorta_rows_schema_object("gemm_slowdown", aorta_trace_slowdown_rows, json);
-    aorta_schema_put(json, "verdict", verdict);
-    aorta_schema_put(json, "verdict_view", verdict_view);
-    aorta_schema_put(json, "replay", replay);
-    aorta_schema_put(json, "floor_ms", "{\"type\": [\"number\", \"null\"]}");
+    json_t *members = json_loads(aorta_text_verdict_schema, 0, NULL), *value;
+    const char *key;
+    json_object_foreach(members, key, value) {
+        char *text = json_dumps(value, 0);
+        json->out->failed |= !text;
+        aorta_schema_put(json, key, text ? text : "{}");
+        free(text);
+    }
+    json_decref(members);
 }
 
 static void put_trace(struct aorta_json *json) {
@@ -128,11 +97,8 @@ void aorta_schema_write(const struct aorta_schema *schema, struct aorta_text *ou
 
 /* ---- docs/metrics-format.md: formats.md with the tables of the rows that write the files ---- */
 
-extern const char aorta_text_formats[];
-
-static const struct aorta_result_table *const coverage[] = {&aorta_summary_coverage, NULL}, *const limits[] = {
-                                                                                                &aorta_clocks_limits,
-                                                                                                NULL};
+static const struct aorta_result_table *const coverage[] = {&aorta_summary_coverage, NULL};
+static const struct aorta_result_table *const limits[] = {&aorta_clocks_limits, NULL};
 
 /* A line "{{NAME}}" of formats.md becomes these tables. */
 static const struct part {
