@@ -245,8 +245,6 @@ void aorta_recording_text(const struct aorta_recorded *labelled, struct aorta_te
     aorta_compare_chance(&cost, "step", out);
 }
 
-/* ---- the figures of an iteration as one table ---- */
-
 /* ---- the figures ---- */
 
 /* A number of the step, a time in its ranges, or a share of these; NaN where the step has none. */

@@ -125,8 +125,6 @@ static const struct aorta_column rank_columns[] = {{"rank", "rank", .width = 4},
 AORTA_TABLE(aorta_table_ranks, "ranks", "ranks", "what each rank's device did",
             AORTA_LINES(rank_rows, struct rank_values, fill_rank), .columns = rank_columns);
 
-/* ---- the tables of one rank ---- */
-
 /* ---- steps ---- */
 
 struct step_values {

@@ -395,20 +395,20 @@ AORTA_TABLE(trace_table_pairs, "rank_pairs", "Bytes from rank to rank", "what th
 /* ---- a rank's arrivals ---- */
 
 struct arrival_values {
-    int kind;
+    struct aorta_align_shared shared;
     struct group_values group;
-    int64_t sequence, step, bytes, start_ns, after_ns, wait_ns, ns;
+    int64_t start_ns, after_ns, wait_ns, ns;
     bool last;
 };
 
 #define AT(member) offsetof(struct arrival_values, member)
 static const struct aorta_row arrival_rows[] = {
-    {"kind", AORTA_ROW_CHOICE, AT(kind), .heading = "collective", .help = "one of", .name = aorta_collective_name,
-     .names = AORTA_COLLECTIVE_COUNT},
+    {"kind", AORTA_ROW_CHOICE, AT(shared.kind), .heading = "collective", .help = "one of",
+     .name = aorta_collective_name, .names = AORTA_COLLECTIVE_COUNT},
     {NULL, AORTA_ROW_PART, AT(group), .part = group_rows},
-    {"sequence", AORTA_ROW_NATURAL, AT(sequence), .heading = "sequence", .help = "its number within the group"},
-    {"step", AORTA_ROW_INT, AT(step), .heading = "step", .help = "null: in none"},
-    {"bytes", AORTA_ROW_NATURAL, AT(bytes), "bytes", .heading = "bytes", .help = "larger buffer of one rank"},
+    {"sequence", AORTA_ROW_NATURAL, AT(shared.sequence), .heading = "sequence", .help = "its number within the group"},
+    {"step", AORTA_ROW_INT, AT(shared.step), .heading = "step", .help = "null: in none"},
+    {"bytes", AORTA_ROW_NATURAL, AT(shared.bytes), "bytes", .heading = "bytes", .help = "larger buffer of one rank"},
     {"start_ms", AORTA_ROW_NS, AT(start_ns), .heading = "start ms", .help = "of this rank, from its first work on"},
     {"after_first_ms", AORTA_ROW_NS, AT(after_ns), .heading = "after the first ms", .help = "that started it"},
     {"wait_ms", AORTA_ROW_NS, AT(wait_ns), .heading = "waiting ms", .help = "until the last rank started it"},
@@ -433,11 +433,8 @@ static enum aorta_line fill_arrival(const void *of, size_t index, void *values) 
     const struct aorta_align_part *first = part_of(shared, shared->first_rank);
     if (!part || !first || !shared->chosen) return AORTA_LINE_SKIP;
     *(struct arrival_values *)values = (struct arrival_values){
-        .kind = (int)shared->kind,
+        .shared = *shared,
         .group = group_of(analysis, shared->group),
-        .sequence = shared->sequence,
-        .step = shared->step,
-        .bytes = shared->bytes,
         .start_ns = part->start_ns + analysis->alignment.clocks[place].shift_ns - rank->figures.start_ns,
         .after_ns = part->start_ns - first->start_ns,
         .wait_ns = shared->skew_ns - (part->start_ns - first->start_ns),

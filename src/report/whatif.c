@@ -252,22 +252,22 @@ struct aorta_found_list aorta_whatif_find(const struct aorta_whatif_result *resu
 /* ---- the steps ---- */
 
 struct step_values {
-    int64_t ranks;
-    double step_ns, comm_ns, exposed_ns, efficiency, of_replayed;
-    bool asked;
+    struct aorta_whatif_row row;
+    double of_replayed;
 };
 
 #define AT(member) offsetof(struct step_values, member)
 static const struct aorta_row step_rows[] = {
-    {"ranks", AORTA_ROW_INT, AT(ranks), .heading = "ranks", .help = "ranks of the job"},
-    {"step_ms", AORTA_ROW_MEAN_NS, AT(step_ns), .heading = "step ms", .help = "of one step"},
-    {"comm_ms", AORTA_ROW_MEAN_NS, AT(comm_ns), .heading = "communication ms", .help = "while collectives run"},
-    {"exposed_comm_ms", AORTA_ROW_MEAN_NS, AT(exposed_ns), .heading = "exposed ms",
+    {"ranks", AORTA_ROW_INT32, AT(row.ranks), .heading = "ranks", .help = "ranks of the job"},
+    {"step_ms", AORTA_ROW_MEAN_NS, AT(row.step.step_ns), .heading = "step ms", .help = "of one step"},
+    {"comm_ms", AORTA_ROW_MEAN_NS, AT(row.step.comm_ns), .heading = "communication ms",
+     .help = "while collectives run"},
+    {"exposed_comm_ms", AORTA_ROW_MEAN_NS, AT(row.step.exposed_ns), .heading = "exposed ms",
      .help = "without compute at the same time"},
-    {"efficiency", AORTA_ROW_NUMBER, AT(efficiency), "share", .heading = "efficiency",
+    {"efficiency", AORTA_ROW_NUMBER, AT(row.efficiency), "share", .heading = "efficiency",
      .help = "step on the recorded ranks / this step"},
     {"of_replayed", AORTA_ROW_NUMBER, AT(of_replayed), "share", .shown_only = true, .help = "step / replayed step"},
-    {"asked", AORTA_ROW_BOOL, AT(asked), .help = "of `--ranks`; all other rows draw the curve"},
+    {"asked", AORTA_ROW_BOOL, AT(row.asked), .help = "of `--ranks`; all other rows draw the curve"},
     {0}};
 #undef AT
 
@@ -275,13 +275,7 @@ static enum aorta_line fill_step(const void *of, size_t index, void *values) {
     if (index >= ((const struct aorta_whatif_result *)of)->row_count) return AORTA_LINE_END;
     const struct aorta_whatif_result *result = of;
     const struct aorta_whatif_row *row = &result->rows[index];
-    *(struct step_values *)values = (struct step_values){.ranks = row->ranks,
-                                                         .step_ns = row->step.step_ns,
-                                                         .comm_ns = row->step.comm_ns,
-                                                         .exposed_ns = row->step.exposed_ns,
-                                                         .efficiency = row->efficiency,
-                                                         .of_replayed = row->step.step_ns / result->replayed_ns,
-                                                         .asked = row->asked};
+    *(struct step_values *)values = (struct step_values){*row, row->step.step_ns / result->replayed_ns};
     return AORTA_LINE;
 }
 
@@ -438,24 +432,23 @@ void aorta_whatif_json(const struct aorta_whatif_result *result, const struct ao
     const struct json_values values = values_of(result);
     const struct aorta_link_fit *fit = &result->whatif->fit;
     const struct aorta_unrecorded *unrecorded = &result->unrecorded;
-    struct aorta_reasons none = {0};
     struct aorta_json json;
     aorta_json_output(&json, out, 2, 1);
     aorta_found_answer_json("headline", found, &json);
-    aorta_rows_members(recording_rows, &values, 0, &json, &none);
+    aorta_rows_json(recording_rows, &values, 0, &json);
     aorta_json_key_range(&json, "unrecorded_range_ms", unrecorded->known ? unrecorded->range_ns[0] / 1e6 : NAN,
                          unrecorded->known ? unrecorded->range_ns[1] / 1e6 : NAN);
     if (fit->samples) write_link("recorded_link", fit->link, &json);
     if (fit->samples) aorta_rows_object("fit", fit_rows, fit, 0, &json);
     if (!fit->samples) aorta_json_key_null(&json, "recorded_link");
     aorta_json_key_object(&json, "resources");
-    aorta_rows_members(resource_rows, &result->resources, 0, &json, &none);
+    aorta_rows_json(resource_rows, &result->resources, 0, &json);
     write_link("between_nodes", result->resources.network.between, &json);
     write_causes(result->resources.removed, &json);
     aorta_json_object_end(&json);
     if (result->remedies.set) {
         write_remedies("remedies", &result->remedies, false, &json);
-        aorta_rows_members(worth_rows, &values, 0, &json, &none);
+        aorta_rows_json(worth_rows, &values, 0, &json);
         write_remedies("remedies_lacking", &result->remedies, true, &json);
         aorta_rows_object("most_exposed", exposed_rows, &values, 0, &json);
     }
