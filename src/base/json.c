@@ -72,23 +72,6 @@ void aorta_json_array_end(struct aorta_json *json) {
     close_level(json, "]");
 }
 
-static const char *short_escape(unsigned char byte) {
-    switch (byte) {
-    case '"':
-        return "\\\"";
-    case '\\':
-        return "\\\\";
-    case '\n':
-        return "\\n";
-    case '\r':
-        return "\\r";
-    case '\t':
-        return "\\t";
-    default:
-        return NULL;
-    }
-}
-
 /* Bytes from here on that stand in a JSON string as they are, as far as that is plain to see. */
 static size_t plain_length(const unsigned char *bytes) {
     size_t length = 0;
@@ -98,6 +81,7 @@ static size_t plain_length(const unsigned char *bytes) {
 
 /* Bytes that are not UTF-8 become U+FFFD, so that the file stays readable for any path or name. */
 static void write_quoted(struct aorta_text *out, const char *value) {
+    static const char letters[] = "\"\\\n\r\t", escapes[] = "\"\\nrt";
     aorta_text_puts(out, "\"");
     const unsigned char *byte = (const unsigned char *)value, *end = byte + strlen(value);
     while (*byte) {
@@ -106,9 +90,9 @@ static void write_quoted(struct aorta_text *out, const char *value) {
         byte += plain;
         if (!*byte) break;
         size_t length = aorta_utf8_length((const char *)byte, (size_t)(end - byte));
-        const char *escape = short_escape(*byte);
-        if (escape)
-            aorta_text_puts(out, escape);
+        const char *letter = memchr(letters, *byte, sizeof letters - 1);
+        if (letter)
+            aorta_text_append(out, (const char[]){'\\', escapes[letter - letters]}, 2);
         else if (length == 0)
             aorta_text_puts(out, AORTA_JSON_NO_LETTER);
         else if (*byte < 0x20)
@@ -215,24 +199,21 @@ void aorta_json_key_array(struct aorta_json *json, const char *key) {
     aorta_json_array(json);
 }
 
-void aorta_json_key_string(struct aorta_json *json, const char *key, const char *value) {
-    aorta_json_key(json, key);
-    aorta_json_string(json, value);
-}
+#define KEY_AND(kind, type)                                                                                            \
+    void aorta_json_key_##kind(struct aorta_json *json, const char *key, type value) {                                 \
+        aorta_json_key(json, key);                                                                                     \
+        aorta_json_##kind(json, value);                                                                                \
+    }
+KEY_AND(string, const char *)
+KEY_AND(int, int64_t)
+KEY_AND(double, double)
+KEY_AND(ms, int64_t)
+KEY_AND(bool, bool)
+#undef KEY_AND
 
 void aorta_json_key_sentence(struct aorta_json *json, const char *key, struct aorta_text *sentence) {
     aorta_json_key_string(json, key, sentence->length ? sentence->data : NULL);
     aorta_text_end(sentence, json->out);
-}
-
-void aorta_json_key_int(struct aorta_json *json, const char *key, int64_t value) {
-    aorta_json_key(json, key);
-    aorta_json_int(json, value);
-}
-
-void aorta_json_key_double(struct aorta_json *json, const char *key, double value) {
-    aorta_json_key(json, key);
-    aorta_json_double(json, value);
 }
 
 void aorta_json_key_fixed(struct aorta_json *json, const char *key, double value, int decimals) {
@@ -261,16 +242,6 @@ void aorta_json_key_microseconds(struct aorta_json *json, const char *key, int64
              (unsigned long long)(size % 1000));
     aorta_json_key(json, key);
     write_value(json, text);
-}
-
-void aorta_json_key_ms(struct aorta_json *json, const char *key, int64_t ns) {
-    aorta_json_key(json, key);
-    aorta_json_ms(json, ns);
-}
-
-void aorta_json_key_bool(struct aorta_json *json, const char *key, bool value) {
-    aorta_json_key(json, key);
-    aorta_json_bool(json, value);
 }
 
 void aorta_json_key_null(struct aorta_json *json, const char *key) {

@@ -35,17 +35,33 @@ void aorta_text_puts(struct aorta_text *text, const char *string) {
     aorta_text_append(text, string, strlen(string));
 }
 
+void aorta_text_vprintf(struct aorta_text *text, const char *format, va_list args) {
+    va_list again;
+    va_copy(again, args);
+    const int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (length < 0) text->failed = 1;
+    if (length < 0 || !reserve(text, (size_t)length)) return;
+    vsnprintf(text->data + text->length, (size_t)length + 1, format, args);
+    text->length += (size_t)length;
+}
+
 void aorta_text_printf(struct aorta_text *text, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(NULL, 0, format, args);
+    aorta_text_vprintf(text, format, args);
     va_end(args);
-    if (length < 0) text->failed = 1;
-    if (length < 0 || !reserve(text, (size_t)length)) return;
-    va_start(args, format);
-    vsnprintf(text->data + text->length, (size_t)length + 1, format, args);
-    va_end(args);
-    text->length += (size_t)length;
+}
+
+void aorta_text_words(struct aorta_text *text, const char *const *words, size_t count) {
+    for (size_t i = 0; i < count; i++) aorta_text_printf(text, "%s%s", i ? ", " : "", words[i]);
+}
+
+aorta_status aorta_text_error(struct aorta_text *text, enum aorta_code code) {
+    aorta_status status = aorta_text_check(text);
+    if (!status) status = AORTA_ERROR(code, "%s", text->length ? text->data : "");
+    aorta_text_free(text);
+    return status;
 }
 
 const char *aorta_text_next(const struct aorta_text *list, const char *before) {

@@ -19,6 +19,8 @@ struct aorta_text {
 void aorta_text_append(struct aorta_text *text, const char *bytes, size_t length);
 void aorta_text_puts(struct aorta_text *text, const char *string);
 void aorta_text_printf(struct aorta_text *text, const char *format, ...) AORTA_PRINTF(2, 3);
+void aorta_text_vprintf(struct aorta_text *text, const char *format, va_list args);
+void aorta_text_words(struct aorta_text *text, const char *const *words, size_t count); /* "A, B, C" */
 void aorta_text_shell_word(struct aorta_text *text, const char *word); /* quoted: a shell reads it as one word */
 void aorta_text_clear(struct aorta_text *text);                        /* empties it, keeps the memory */
 void aorta_text_free(struct aorta_text *text);
@@ -29,6 +31,9 @@ void aorta_text_arena_end(struct aorta_text *text, struct aorta_arena *arena);
 /* The text as a string of the arena, "" where nothing was appended; frees it. NULL: no memory; the arena says so. */
 char *aorta_text_move(struct aorta_text *text, struct aorta_arena *arena);
 AORTA_MUST_USE aorta_status aorta_text_check(const struct aorta_text *text); /* AORTA_MEMORY if an append failed */
+
+/* The text as the message of an error; frees it. */
+AORTA_MUST_USE aorta_status aorta_text_error(struct aorta_text *text, enum aorta_code code);
 
 /* A list: texts in one buffer, each with its NUL, which aorta_text_append(list, "", 1) adds. The one behind `before`,
  * or the first one where that is NULL; NULL: there is none. */

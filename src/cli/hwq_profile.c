@@ -276,9 +276,8 @@ static aorta_status record(const struct arguments *arguments, const char *direct
     if (outcome->traces.count) return NULL;
     struct aorta_text why = {0};
     aorta_trace_run_join(&outcome->words, "\n", &why);
-    aorta_status status = AORTA_ERROR(AORTA_UNSUPPORTED, "%s", why.data ? why.data : "nothing was recorded");
-    aorta_text_free(&why);
-    return status;
+    if (!why.length) aorta_text_puts(&why, "nothing was recorded");
+    return aorta_text_error(&why, AORTA_UNSUPPORTED);
 }
 
 static aorta_status run_in(const struct arguments *arguments, const char *directory) {

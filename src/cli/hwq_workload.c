@@ -144,11 +144,10 @@ static const struct aorta_option *find_option(const struct aorta_hwq_workload *w
 
 static aorta_status does_not_fit(const char *word, const struct aorta_option *option) {
     struct aorta_text text = {0};
+    aorta_text_printf(&text, "--set %s: ", word);
     aorta_option_describe(option, &text);
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = AORTA_ERROR(AORTA_USAGE, "--set %s: %s is expected", word, text.data);
-    aorta_text_free(&text);
-    return status;
+    aorta_text_puts(&text, " is expected");
+    return aorta_text_error(&text, AORTA_USAGE);
 }
 
 /* Stores one word of --set if it is about `only`, whose options are marked in `given`; NULL: the word is only checked.

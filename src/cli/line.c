@@ -37,19 +37,15 @@ static bool is_flag(const struct aorta_option *option) {
 /* ---- storing ---- */
 
 static aorta_status wrong_value(const struct aorta_option *option, const char *text) {
-    struct aorta_text expected = {0};
+    struct aorta_text message = {0};
     struct aorta_option given = *option;
     if (aorta_option_takes_null(option)) given.fallback = ""; /* who wants null leaves the option out */
-    aorta_option_describe(&given, &expected);
+    aorta_text_printf(&message, "--%s: found \"%s\"; expected ", option->key, text);
+    aorta_option_describe(&given, &message);
+    if (option->type == AORTA_OPTION_INT_LIST) aorta_text_puts(&message, " such as 2,4,8");
     const char *nearest = option->choices ? aorta_option_nearest_choice(option, text) : NULL;
-    aorta_status status = aorta_text_check(&expected);
-    if (!status) {
-        status = AORTA_ERROR(AORTA_USAGE, "--%s: found \"%s\"; expected %s%s%s%s", option->key, text, expected.data,
-                             option->type == AORTA_OPTION_INT_LIST ? " such as 2,4,8" : "",
-                             nearest ? "; did you mean " : "", nearest ? nearest : "");
-    }
-    aorta_text_free(&expected);
-    return status;
+    if (nearest) aorta_text_printf(&message, "; did you mean %s", nearest);
+    return aorta_text_error(&message, AORTA_USAGE);
 }
 
 static aorta_status store_scalars(struct reader *reader, const struct aorta_option *option,

@@ -100,14 +100,11 @@ static aorta_status unknown_by(const char *word) {
     const char *names[AORTA_BY_COUNT];
     for (int i = 0; i < AORTA_BY_COUNT; i++) names[i] = aorta_by_name((enum aorta_by)i);
     const char *nearest = aorta_nearest(word, names, AORTA_BY_COUNT);
-    struct aorta_text expected = {0};
-    for (int i = 0; i < AORTA_BY_COUNT; i++) aorta_text_printf(&expected, "%s%s", i ? ", " : "", names[i]);
-    aorta_status status = aorta_text_check(&expected);
-    if (!status)
-        status = AORTA_ERROR(AORTA_USAGE, "--by: found \"%s\"; expected one of %s%s%s", word, expected.data,
-                             nearest ? "; did you mean " : "", nearest ? nearest : "");
-    aorta_text_free(&expected);
-    return status;
+    struct aorta_text text = {0};
+    aorta_text_printf(&text, "--by: found \"%s\"; expected one of ", word);
+    aorta_text_words(&text, names, AORTA_BY_COUNT);
+    if (nearest) aorta_text_printf(&text, "; did you mean %s", nearest);
+    return aorta_text_error(&text, AORTA_USAGE);
 }
 
 static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) {

@@ -138,14 +138,13 @@ static aorta_status read_ranks(const char *text, struct request *request) {
 /* The error for `--OPTION name`, where `name` is no known `what`. */
 static aorta_status unknown_name(const char *option, const char *what, const char *name, const char *const *known,
                                  size_t count) {
-    struct aorta_text list = {0};
-    for (size_t i = 0; i < count; i++) aorta_text_printf(&list, "%s%s", i ? ", " : "", known[i]);
+    struct aorta_text text = {0};
     const char *nearest = aorta_nearest(name, known, count);
-    aorta_status status = AORTA_ERROR(AORTA_USAGE, "--%s %s: no such %s%s%s%s; one of %s", option, name, what,
-                                      nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "",
-                                      list.data ? list.data : "");
-    aorta_text_free(&list);
-    return status;
+    aorta_text_printf(&text, "--%s %s: no such %s", option, name, what);
+    if (nearest) aorta_text_printf(&text, " (did you mean %s?)", nearest);
+    aorta_text_puts(&text, "; one of ");
+    aorta_text_words(&text, known, count);
+    return aorta_text_error(&text, AORTA_USAGE);
 }
 
 static aorta_status read_cause(const char *name, struct request *request) {

@@ -430,18 +430,10 @@ aorta_status aorta_config_error(const struct aorta_config *config, const char *k
     const struct aorta_origin *origin = aorta_config_origin(config, key);
     const bool given = origin && origin->kind != AORTA_FROM_DEFAULT;
     if (given) aorta_config_place(config, key, &text);
-    aorta_text_printf(&text, given ? ": %s" : "%s (by default)", key);
+    aorta_text_printf(&text, given ? ": %s: " : "%s (by default): ", key);
     va_list args;
     va_start(args, format);
-    char *message;
-    int length = vasprintf(&message, format, args);
+    aorta_text_vprintf(&text, format, args);
     va_end(args);
-    aorta_status status = aorta_text_check(&text);
-    if (!status) {
-        status = length < 0 ? AORTA_ERROR(AORTA_MEMORY, "out of memory while reporting a wrong %s", key)
-                            : AORTA_ERROR(AORTA_CONFIG, "%s: %s", text.data, message);
-    }
-    if (length >= 0) free(message);
-    aorta_text_free(&text);
-    return status;
+    return aorta_text_error(&text, AORTA_CONFIG);
 }

@@ -14,13 +14,6 @@ static void name_place(struct aorta_text *text, const char *place, bool in_file,
     if (in_file) aorta_text_printf(text, ":%zu:%zu", mark.line + 1, mark.column + 1);
 }
 
-static aorta_status finish_error(struct aorta_text *text) {
-    aorta_status status = aorta_text_check(text);
-    if (!status) status = AORTA_ERROR(AORTA_CONFIG, "%s", text->data);
-    aorta_text_free(text);
-    return status;
-}
-
 static aorta_status yaml_problem(const yaml_parser_t *parser, const char *bytes, size_t length, const char *place,
                                  bool in_file) {
     if (parser->error == YAML_MEMORY_ERROR) return AORTA_ERROR(AORTA_MEMORY, "%s: out of memory", place);
@@ -28,7 +21,7 @@ static aorta_status yaml_problem(const yaml_parser_t *parser, const char *bytes,
     if (parser->error == YAML_READER_ERROR) { /* raised before there are lines */
         aorta_text_printf(&text, "%s: byte %zu: not valid YAML: %s; save the file as UTF-8", place,
                           parser->problem_offset, parser->problem);
-        return finish_error(&text);
+        return aorta_text_error(&text, AORTA_CONFIG);
     }
     name_place(&text, place, in_file, parser->problem_mark);
     aorta_text_printf(&text, ": not valid YAML: %s", parser->problem);
@@ -39,7 +32,7 @@ static aorta_status yaml_problem(const yaml_parser_t *parser, const char *bytes,
     }
     size_t offset = parser->problem_mark.index;
     if (offset < length && bytes[offset] == '\t') aorta_text_puts(&text, "; indent with spaces, not with tabs");
-    return finish_error(&text);
+    return aorta_text_error(&text, AORTA_CONFIG);
 }
 
 /* A configuration is one document: content after a second "---" would be lost silently. */
@@ -54,7 +47,7 @@ static aorta_status expect_end(yaml_parser_t *parser, const char *bytes, size_t 
     struct aorta_text text = {0};
     name_place(&text, place, in_file, mark);
     aorta_text_puts(&text, ": a second document begins here; a configuration is one document, without further \"---\"");
-    return finish_error(&text);
+    return aorta_text_error(&text, AORTA_CONFIG);
 }
 
 static bool has_anchor(const yaml_event_t *event) {
@@ -93,7 +86,7 @@ static aorta_status check_extent(const char *bytes, size_t length, const char *p
                 aorta_text_printf(&text, ": brackets and sections are more than %d deep", DEEPEST);
             else
                 aorta_text_printf(&text, ": there are more than %d anchors (&name)", MOST_ANCHORS);
-            status = finish_error(&text);
+            status = aorta_text_error(&text, AORTA_CONFIG);
         }
         yaml_event_delete(&event);
     }

@@ -92,10 +92,7 @@ static aorta_status nothing_to_pair(const struct aorta_hwq_measurements *baselin
     list(baseline, &text);
     aorta_text_printf(&text, "; %s has ", test->path);
     list(test, &text);
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = AORTA_ERROR(AORTA_USAGE, "%s", text.data);
-    aorta_text_free(&text);
-    return status;
+    return aorta_text_error(&text, AORTA_USAGE);
 }
 
 /* ---- findings ---- */

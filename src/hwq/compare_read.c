@@ -388,10 +388,12 @@ static AORTA_ORDER(by_workload, struct aorta_hwq_measurement, AORTA_TEXT(workloa
 
 static aorta_status no_results(const struct aorta_hwq_measurements *measurements, const char *path) {
     struct aorta_text why = {0};
-    if (measurements->notes.count) aorta_found_sentence(measurements->notes.items, &why);
-    aorta_status status = AORTA_ERROR(AORTA_USAGE, "%s: %s", path, why.data ? why.data : "no results in it");
-    aorta_text_free(&why);
-    return status;
+    aorta_text_printf(&why, "%s: ", path);
+    if (measurements->notes.count)
+        aorta_found_sentence(measurements->notes.items, &why);
+    else
+        aorta_text_puts(&why, "no results in it");
+    return aorta_text_error(&why, AORTA_USAGE);
 }
 
 static aorta_status read_all(struct reader *reader, const char *path) {

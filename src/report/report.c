@@ -49,18 +49,14 @@ static aorta_status check_options(const struct aorta_report_options *options) {
 /* The first run of a label has its name. */
 static aorta_status find_label(const struct labels *labels, const char *name, const char *option,
                                const struct aorta_label **found) {
-    struct aorta_text known = {0};
-    for (size_t i = 0; name && i < labels->count; i++) {
-        const char *label = labels->items[i].runs->run.label;
-        if (strcmp(label, name) == 0) *found = &labels->items[i];
-        aorta_text_printf(&known, "%s%s", i ? ", " : "", label);
-    }
-    aorta_status status = NULL;
-    if (name && !*found)
-        status = AORTA_ERROR(AORTA_USAGE, "%s names \"%s\", which is no label; there are: %s", option, name,
-                             known.data ? known.data : "none");
-    aorta_text_free(&known);
-    return status;
+    struct aorta_text text = {0};
+    for (size_t i = 0; name && i < labels->count; i++)
+        if (strcmp(labels->items[i].runs->run.label, name) == 0) *found = &labels->items[i];
+    if (!name || *found) return NULL;
+    aorta_text_printf(&text, "%s names \"%s\", which is no label; there are: ", option, name);
+    for (size_t i = 0; i < labels->count; i++)
+        aorta_text_printf(&text, "%s%s", i ? ", " : "", labels->items[i].runs->run.label);
+    return aorta_text_error(&text, AORTA_USAGE);
 }
 
 /* ---- what is printed ---- */

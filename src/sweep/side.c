@@ -326,14 +326,10 @@ static bool two_values(const struct aorta_sweep_knob *knob, const char *text, in
 }
 
 static aorta_status wrong_values(const struct aorta_sweep_knob *knob, const char *by) {
-    struct aorta_text values = {0};
-    for (int i = 0; i < knob->count; i++) aorta_text_printf(&values, "%s%s", i ? ", " : "", knob->values[i]);
-    aorta_status status = aorta_text_check(&values);
-    if (!status)
-        status = AORTA_ERROR(AORTA_USAGE, "--by %s: give two values of the knob, as --by NAME=A,B; it has %s", by,
-                             values.data ? values.data : "none");
-    aorta_text_free(&values);
-    return status;
+    struct aorta_text text = {0};
+    aorta_text_printf(&text, "--by %s: give two values of the knob, as --by NAME=A,B; it has ", by);
+    aorta_text_words(&text, knob->values, (size_t)knob->count);
+    return aorta_text_error(&text, AORTA_USAGE);
 }
 
 aorta_status aorta_sweep_side_halves(const struct aorta_sweep_side *whole, const char *by,

@@ -317,15 +317,12 @@ static size_t in_queue(struct aorta_sweep_submission *const *jobs, size_t count)
 }
 
 static aorta_status name_left(struct aorta_sweep_submission *const *jobs, size_t count, const char *answer) {
-    struct aorta_text names = {0};
+    struct aorta_text text = {0};
+    aorta_text_puts(&text, "jobs are still in Slurm's queue: scancel");
     for (size_t i = 0; i < count; i++)
-        if (*jobs[i]->state) aorta_text_printf(&names, " %s", jobs[i]->id);
-    aorta_status status = aorta_text_check(&names);
-    if (!status)
-        status = AORTA_ERROR(AORTA_IO, "jobs are still in Slurm's queue: scancel%s%s%.200s", names.data,
-                             *answer ? "; " : "", answer);
-    aorta_text_free(&names);
-    return status;
+        if (*jobs[i]->state) aorta_text_printf(&text, " %s", jobs[i]->id);
+    aorta_text_printf(&text, "%s%.200s", *answer ? "; " : "", answer);
+    return aorta_text_error(&text, AORTA_IO);
 }
 
 /* For half a second; false: a signal that ends a sweep has come meanwhile. */
