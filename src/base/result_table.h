@@ -28,6 +28,7 @@ struct aorta_result_table {
 
 /* A table: its members from the key on, then its lines. */
 #define AORTA_TABLE(id, ...) const struct aorta_result_table id = {__VA_ARGS__}
+#define AORTA_TABLES(id, ...) const struct aorta_result_table *const id[] = {__VA_ARGS__, NULL}
 /* What a table's lines are: structs of this type, described by `rows_` and filled by `fill_`. */
 #define AORTA_LINES(rows_, type, fill_) .rows = (rows_), .size = sizeof(type), .fill = (fill_)
 

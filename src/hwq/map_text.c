@@ -272,7 +272,7 @@ static enum aorta_line fill_copy(const void *of, size_t index, void *values) {
 
 static AORTA_TABLE(streams, "streams", "Streams", AORTA_LINES(stream_rows, struct aorta_map_stream, fill_stream));
 static AORTA_TABLE(of_copies, "copies", "Copies", AORTA_LINES(copy_rows, struct aorta_map_copy_pair, fill_copy));
-const struct aorta_result_table *const aorta_map_tables[] = {&streams, &of_copies, NULL};
+AORTA_TABLES(aorta_map_tables, &streams, &of_copies);
 
 aorta_status aorta_map_csv(const struct aorta_map *map, const struct aorta_map_copies *copies, const char *folder) {
     AORTA_TRY(aorta_table_csv(&streams, map, folder));

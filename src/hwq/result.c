@@ -200,7 +200,7 @@ static enum aorta_line fill_figure(const void *of, size_t index, void *values) {
 static AORTA_TABLE(results, "results", "Results", AORTA_LINES(result_rows, struct aorta_hwq_result, fill_result));
 static AORTA_TABLE(figures, "figures", AORTA_LINES(named_figure_rows, struct figure_values, fill_figure));
 
-const struct aorta_result_table *const aorta_hwq_result_tables[] = {&results, NULL};
+AORTA_TABLES(aorta_hwq_result_tables, &results);
 
 const struct aorta_result_table *const aorta_hwq_result_csv[2] = {&results, &figures};
 

@@ -370,7 +370,7 @@ static enum aorta_line fill_run(const void *of, size_t index, void *values) {
 }
 
 static AORTA_TABLE(times, "times", "Times", AORTA_LINES(run_rows, struct times_values, fill_run));
-const struct aorta_result_table *const aorta_sdma_tables[] = {&times, NULL};
+AORTA_TABLES(aorta_sdma_tables, &times);
 
 aorta_status aorta_sdma_csv(const struct aorta_sdma *result, const char *folder) {
     return aorta_table_csv(&times, result, folder);

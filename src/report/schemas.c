@@ -97,8 +97,8 @@ void aorta_schema_write(const struct aorta_schema *schema, struct aorta_text *ou
 
 /* ---- docs/metrics-format.md: formats.md with the tables of the rows that write the files ---- */
 
-static const struct aorta_result_table *const coverage[] = {&aorta_summary_coverage, NULL};
-static const struct aorta_result_table *const limits[] = {&aorta_clocks_limits, NULL};
+static AORTA_TABLES(coverage, &aorta_summary_coverage);
+static AORTA_TABLES(limits, &aorta_clocks_limits);
 
 /* A line "{{NAME}}" of formats.md becomes these tables. */
 static const struct part {

@@ -313,14 +313,9 @@ AORTA_TABLE(trace_table_warnings, "warnings", "Notes of the reader", "what is od
 
 /* ---- all of them ---- */
 
-const struct aorta_result_table *const aorta_rank_tables[] = {&steps, &trace_table_kernels, &trace_table_copies,
-                                                              &trace_table_gemms, NULL};
-const struct aorta_result_table *const aorta_world_tables[] = {&trace_table_shared_collectives,
-                                                               &aorta_table_differences,
-                                                               &trace_table_stragglers,
-                                                               &trace_table_uneven,
-                                                               &trace_table_pairs,
-                                                               NULL};
+AORTA_TABLES(aorta_rank_tables, &steps, &trace_table_kernels, &trace_table_copies, &trace_table_gemms);
+AORTA_TABLES(aorta_world_tables, &trace_table_shared_collectives, &aorta_table_differences, &trace_table_stragglers,
+             &trace_table_uneven, &trace_table_pairs);
 
 /* ---- CSV ---- */
 

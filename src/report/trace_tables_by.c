@@ -256,21 +256,9 @@ TABLE(by_category, "By category", "work by what it does", work_rows, work_column
 TABLE(by_phase, "By phase", "work by the part of the step that launched it", work_rows, work_columns);
 TABLE(by_kernel, "By kernel", "work by name", kernel_rows, work_columns);
 #undef TABLE
-const struct aorta_result_table *const aorta_by_tables[] = {&by_op,
-                                                            &by_shape,
-                                                            &by_module,
-                                                            &by_function,
-                                                            &by_annotation,
-                                                            &by_category,
-                                                            &by_phase,
-                                                            &by_kernel,
-                                                            &trace_table_by_sequence,
-                                                            &trace_table_by_time,
-                                                            &trace_table_by_stream,
-                                                            &trace_table_by_memory,
-                                                            &trace_table_by_path,
-                                                            &trace_table_by_arrival,
-                                                            NULL};
+AORTA_TABLES(aorta_by_tables, &by_op, &by_shape, &by_module, &by_function, &by_annotation, &by_category, &by_phase,
+             &by_kernel, &trace_table_by_sequence, &trace_table_by_time, &trace_table_by_stream, &trace_table_by_memory,
+             &trace_table_by_path, &trace_table_by_arrival);
 
 /* ---- all that is asked for ---- */
 

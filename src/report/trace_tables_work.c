@@ -345,9 +345,6 @@ static AORTA_TABLE(
 
 /* ---- all tables of a rank after its roofline: a new table joins at the end ---- */
 
-const struct aorta_result_table *const aorta_rank_tables_after[] = {
-    &aorta_table_collectives,      &aorta_table_collective_sizes,
-    &aorta_table_synchronisations, &trace_table_streams,
-    &trace_table_queues,           &trace_table_gaps,
-    &trace_table_warnings,         &short_kernels,
-    &possible_collectives,         NULL};
+AORTA_TABLES(aorta_rank_tables_after, &aorta_table_collectives, &aorta_table_collective_sizes,
+             &aorta_table_synchronisations, &trace_table_streams, &trace_table_queues, &trace_table_gaps,
+             &trace_table_warnings, &short_kernels, &possible_collectives);

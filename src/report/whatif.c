@@ -295,7 +295,7 @@ static const struct aorta_column asked_columns[] = {{"ranks", "ranks", .width = 
 static AORTA_TABLE(asked_steps, "steps", AORTA_LINES(step_rows, struct step_values, fill_asked),
                    .columns = asked_columns);
 
-const struct aorta_result_table *const aorta_whatif_tables[] = {&steps, NULL};
+AORTA_TABLES(aorta_whatif_tables, &steps);
 
 /* ---- text ---- */
 

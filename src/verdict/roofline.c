@@ -570,7 +570,7 @@ static AORTA_TABLE(classes, "roofline_classes", "Compute by class of kernel", "k
 static AORTA_TABLE(losses, "largest_losses", "Operations that lose most against their bound",
                    "the ten operations and shapes that lose most",
                    AORTA_LINES(loss_rows, struct loss_values, fill_loss));
-const struct aorta_result_table *const aorta_roofline_tables[] = {&classes, &losses, NULL};
+AORTA_TABLES(aorta_roofline_tables, &classes, &losses);
 
 /* ---- JSON ---- */
 
