@@ -190,10 +190,8 @@ static aorta_status show_all(const struct arguments *arguments, const struct aor
     size_t work = 0;
     for (size_t i = 0; i < traces->count; i++) work += traces->items[i]->work_count;
     if (!work) return AORTA_ERROR(AORTA_USAGE, "the recording has no kernel, copy or fill");
-    aorta_json_begin(json, &output->text, 2);
     if (output->as_json) {
-        aorta_json_object(json);
-        aorta_json_key_int(json, "schema_version", 1);
+        aorta_json_output(json, &output->text, 2, 1);
         aorta_json_key_string(json, "kind", "hwq_profile");
         aorta_json_key_array(json, "command");
         for (char *const *word = arguments->workload; *word; word++) aorta_json_string(json, *word);
@@ -203,8 +201,7 @@ static aorta_status show_all(const struct arguments *arguments, const struct aor
     for (size_t i = 0; i < traces->count; i++) AORTA_TRY(show_trace(output, traces->items[i]));
     if (output->as_json) {
         aorta_json_array_end(json);
-        aorta_json_object_end(json);
-        aorta_text_puts(&output->text, "\n");
+        aorta_json_output_end(json);
     }
     return NULL;
 }

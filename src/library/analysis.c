@@ -24,23 +24,15 @@ const char *libaorta_version(void) {
 }
 
 enum libaorta_result aorta_library_failure(aorta_status status, char *message, size_t size) {
-    static const enum libaorta_result results[AORTA_CODE_COUNT] = {[AORTA_USAGE] = LIBAORTA_INVALID,
-                                                                   [AORTA_CONFIG] = LIBAORTA_INVALID,
-                                                                   [AORTA_IO] = LIBAORTA_IO,
-                                                                   [AORTA_FORMAT] = LIBAORTA_FORMAT,
-                                                                   [AORTA_MEMORY] = LIBAORTA_MEMORY,
-                                                                   [AORTA_UNSUPPORTED] = LIBAORTA_UNSUPPORTED,
-                                                                   [AORTA_DEVICE] = LIBAORTA_FAILED,
-                                                                   [AORTA_COMM] = LIBAORTA_FAILED,
-                                                                   [AORTA_TIMEOUT] = LIBAORTA_FAILED,
-                                                                   [AORTA_INTERRUPTED] = LIBAORTA_FAILED,
-                                                                   [AORTA_REGRESSION] = LIBAORTA_FAILED,
-                                                                   [AORTA_INTERNAL] = LIBAORTA_FAILED};
+    static const enum libaorta_result results[AORTA_CODE_COUNT] = {
+        [AORTA_USAGE] = LIBAORTA_INVALID, [AORTA_CONFIG] = LIBAORTA_INVALID,
+        [AORTA_IO] = LIBAORTA_IO,         [AORTA_FORMAT] = LIBAORTA_FORMAT,
+        [AORTA_MEMORY] = LIBAORTA_MEMORY, [AORTA_UNSUPPORTED] = LIBAORTA_UNSUPPORTED}; /* else it failed */
     if (!status) return LIBAORTA_OK;
     if (message && size) snprintf(message, size, "%s", aorta_status_message(status));
     const enum libaorta_result result = results[aorta_status_code(status)];
     aorta_status_free(status);
-    return result;
+    return result ? result : LIBAORTA_FAILED;
 }
 
 static aorta_status open_all(const char *const *paths, size_t count, const struct libaorta_options *options,
@@ -205,17 +197,6 @@ const char *libaorta_table_name(size_t index) {
     return table ? table->key : NULL;
 }
 
-static void write_ranks(const struct aorta_result_table *table, const struct aorta_trace_analysis *analysis,
-                        struct aorta_text *out) {
-    aorta_table_csv_header(table, "rank", out);
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_of of = {.analysis = analysis, .rank = &analysis->ranks[i]};
-        char number[16];
-        snprintf(number, sizeof number, "%d", analysis->ranks[i].rank);
-        aorta_table_csv_lines(table, &of, number, out);
-    }
-}
-
 const char *libaorta_table_csv(struct libaorta_analysis *analysis, const char *name) {
     size_t list, index = 0;
     const struct aorta_result_table *table;
@@ -228,7 +209,8 @@ const char *libaorta_table_csv(struct libaorta_analysis *analysis, const char *n
         aorta_table_csv_header(table, NULL, &analysis->csv);
         aorta_table_csv_lines(table, &of, NULL, &analysis->csv);
     } else {
-        write_ranks(table, &analysis->recorded.analysis, &analysis->csv);
+        const struct aorta_trace_report report = {.analysis = &analysis->recorded.analysis};
+        aorta_rank_table_csv(&report, table, AORTA_TABLE_OF_RANK, &analysis->csv);
     }
     return made(&analysis->csv);
 }

@@ -319,16 +319,14 @@ AORTA_TABLES(aorta_world_tables, &trace_table_shared_collectives, &aorta_table_d
 
 /* ---- CSV ---- */
 
-enum { OF_RANK = -1, OF_ROOFLINE = -2 };
+enum { OF_ROOFLINE = AORTA_TABLE_OF_RANK - 1 };
 
-/* With the rank in front. `by`: as enum aorta_by, or of the two above. */
-static aorta_status write_rank_csv(const struct aorta_trace_report *report, const struct aorta_result_table *table,
-                                   int by, const char *folder) {
+void aorta_rank_table_csv(const struct aorta_trace_report *report, const struct aorta_result_table *table, int by,
+                          struct aorta_text *csv) {
     const struct aorta_trace_analysis *analysis = report->analysis;
     const struct aorta_verdict *verdict = report->verdict;
     const size_t rooflines = verdict ? verdict->roofline_count : 0;
-    struct aorta_text csv = {0};
-    aorta_table_csv_header(table, "rank", &csv);
+    aorta_table_csv_header(table, "rank", csv);
     for (size_t i = 0; i < (by == OF_ROOFLINE ? rooflines : analysis->rank_count); i++) {
         struct trace_made made = {.of = {.analysis = analysis, .rank = &analysis->ranks[i]}};
         char rank[16];
@@ -336,9 +334,15 @@ static aorta_status write_rank_csv(const struct aorta_trace_report *report, cons
         if (by >= 0) trace_by_make(report, &analysis->ranks[i], (enum aorta_by)by, 0, &made);
         if (!made.arena.failed)
             aorta_table_csv_lines(table, by == OF_ROOFLINE ? (const void *)&verdict->rooflines[i] : &made.of, rank,
-                                  &csv);
-        aorta_text_arena_end(&csv, &made.arena);
+                                  csv);
+        aorta_text_arena_end(csv, &made.arena);
     }
+}
+
+static aorta_status write_rank_csv(const struct aorta_trace_report *report, const struct aorta_result_table *table,
+                                   int by, const char *folder) {
+    struct aorta_text csv = {0};
+    aorta_rank_table_csv(report, table, by, &csv);
     aorta_status status = aorta_csv_write(folder, table->key, &csv);
     aorta_text_free(&csv);
     return status;
@@ -354,8 +358,8 @@ aorta_status aorta_trace_report_csv(const struct aorta_trace_report *report, con
     const struct aorta_trace_of of = {.analysis = report->analysis};
     AORTA_TRY(aorta_table_csv(&aorta_table_ranks, &of, folder));
     if (report->verdict) AORTA_TRY(aorta_table_csv(&aorta_verdict_table, report->verdict, folder));
-    AORTA_TRY(write_rank_csvs(report, aorta_rank_tables, OF_RANK, folder));
-    AORTA_TRY(write_rank_csvs(report, aorta_rank_tables_after, OF_RANK, folder));
+    AORTA_TRY(write_rank_csvs(report, aorta_rank_tables, AORTA_TABLE_OF_RANK, folder));
+    AORTA_TRY(write_rank_csvs(report, aorta_rank_tables_after, AORTA_TABLE_OF_RANK, folder));
     AORTA_TRY(write_rank_csvs(report, aorta_roofline_tables, OF_ROOFLINE, folder));
     for (int i = 0; i < AORTA_BY_COUNT; i++)
         if (report->by & 1u << i) AORTA_TRY(write_rank_csv(report, aorta_by_tables[i], i, folder));

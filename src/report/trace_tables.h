@@ -25,6 +25,13 @@ extern const struct aorta_result_table *const aorta_rank_tables[], *const aorta_
 /* Tables of each rank that are made only on request, by enum aorta_by. */
 extern const struct aorta_result_table *const aorta_by_tables[];
 
+struct aorta_trace_report; /* trace_report.h */
+
+/* A table of each rank as CSV, with the rank in front. `by`: as enum aorta_by, of tables that are made on request. */
+enum { AORTA_TABLE_OF_RANK = -1 };
+void aorta_rank_table_csv(const struct aorta_trace_report *report, const struct aorta_result_table *table, int by,
+                          struct aorta_text *csv);
+
 /* Tables of the text report. */
 extern const struct aorta_result_table aorta_table_ranks; /* one line per rank */
 extern const struct aorta_result_table aorta_table_work;  /* kernels, copies and fills */
@@ -70,7 +77,6 @@ struct trace_made {
     struct aorta_arena arena; /* aorta_arena_free it in the end */
 };
 
-struct aorta_trace_report; /* trace_report.h */
 /* `lines`: of the text; 0: for a file. Out of memory: made->arena has failed, and the table is none. */
 void trace_by_make(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank, enum aorta_by by,
                    size_t lines, struct trace_made *made);

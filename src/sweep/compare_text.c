@@ -404,9 +404,7 @@ static void write_comparison(struct aorta_json *json, const struct aorta_sweep_c
 void aorta_sweep_compare_json(const struct aorta_sweep_comparison *c, struct aorta_text *text) {
     const struct aorta_sweep_objective_row *objective = &aorta_sweep_objectives[objective_of(c)];
     struct aorta_json json;
-    aorta_json_begin(&json, text, 2);
-    aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", AORTA_SWEEP_SCHEMA);
+    aorta_json_output(&json, text, 2, AORTA_SWEEP_SCHEMA);
     aorta_json_key_string(&json, "kind", "sweep_comparison");
     aorta_json_key_string(&json, "objective", objective->key);
     aorta_json_key_bool(&json, "higher_is_better", objective->higher_is_better);
@@ -418,8 +416,7 @@ void aorta_sweep_compare_json(const struct aorta_sweep_comparison *c, struct aor
     aorta_json_key_array(&json, "comparisons");
     for (size_t s = 1; s < c->side_count; s++) write_comparison(&json, c, s);
     aorta_json_array_end(&json);
-    aorta_json_object_end(&json);
-    aorta_text_puts(text, "\n");
+    aorta_json_output_end(&json);
 }
 
 /* ---- its schema ---- */

@@ -110,8 +110,7 @@ static void write_points(struct aorta_json *json, const struct aorta_sweep_resul
 void aorta_sweep_result_json(const struct aorta_sweep_result *result, struct aorta_text *text) {
     const struct aorta_sweep_plan *plan = result->plan;
     struct aorta_json json;
-    aorta_json_begin(&json, text, 2);
-    aorta_sweep_json_begin(plan, &json);
+    aorta_sweep_json_begin(plan, text, 2, &json);
     aorta_json_key_bool(&json, "higher_is_better", aorta_sweep_objectives[plan->objective].higher_is_better);
     aorta_json_key_int(&json, "steps", plan->steps);
     aorta_json_key_int(&json, "repeats", plan->repeats);
@@ -128,8 +127,7 @@ void aorta_sweep_result_json(const struct aorta_sweep_result *result, struct aor
     aorta_json_key_array(&json, "trials");
     for (size_t i = 0; i < result->trials->count; i++) aorta_sweep_trial_json(plan, &result->trials->items[i], &json);
     aorta_json_array_end(&json);
-    aorta_json_object_end(&json);
-    aorta_text_puts(text, "\n");
+    aorta_json_output_end(&json);
 }
 
 /* ---- best.yaml ---- */

@@ -106,13 +106,7 @@ static void write_job(const char *template, const char *directory, struct aorta_
     for (const char *next; (next = strstr(at, place)); at = next + sizeof place - 1) {
         aorta_text_append(text, at, (size_t)(next - at));
         aorta_text_puts(text, "sh ");
-        struct aorta_text path = {0};
-        aorta_text_printf(&path, "%s/command.sh", directory);
-        if (path.failed)
-            text->failed = 1;
-        else
-            aorta_text_shell_word(text, path.data);
-        aorta_text_free(&path);
+        aorta_text_shell_word(text, aorta_path_in(directory, "command.sh").text);
     }
     aorta_text_puts(text, at);
 }

@@ -163,7 +163,8 @@ void aorta_sweep_header(const struct aorta_sweep_plan *plan, struct aorta_text *
 void aorta_sweep_trial_line(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial,
                             struct aorta_text *line);
 /* What trials.jsonl and sweep.json have in common: "{" and what is swept; a trial; values and figures of a point. */
-void aorta_sweep_json_begin(const struct aorta_sweep_plan *plan, struct aorta_json *json);
+void aorta_sweep_json_begin(const struct aorta_sweep_plan *plan, struct aorta_text *text, int indent,
+                            struct aorta_json *json);
 void aorta_sweep_trial_json(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial,
                             struct aorta_json *json);
 void aorta_sweep_point_json(const struct aorta_sweep_space *space, int64_t cell, struct aorta_json *json);

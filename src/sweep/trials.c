@@ -97,9 +97,9 @@ static void write_knobs(const struct aorta_sweep_space *space, struct aorta_json
     aorta_json_array_end(json);
 }
 
-void aorta_sweep_json_begin(const struct aorta_sweep_plan *plan, struct aorta_json *json) {
-    aorta_json_object(json);
-    aorta_json_key_int(json, "schema_version", AORTA_SWEEP_SCHEMA);
+void aorta_sweep_json_begin(const struct aorta_sweep_plan *plan, struct aorta_text *text, int indent,
+                            struct aorta_json *json) {
+    aorta_json_output(json, text, indent, AORTA_SWEEP_SCHEMA);
     aorta_json_key_string(json, "kind", "sweep");
     aorta_json_key_string(json, "target", plan->target);
     aorta_json_key_string(json, "search", aorta_sweep_methods[plan->method]);
@@ -108,8 +108,7 @@ void aorta_sweep_json_begin(const struct aorta_sweep_plan *plan, struct aorta_js
 
 void aorta_sweep_header(const struct aorta_sweep_plan *plan, struct aorta_text *line) {
     struct aorta_json json;
-    aorta_json_begin(&json, line, 0);
-    aorta_sweep_json_begin(plan, &json);
+    aorta_sweep_json_begin(plan, line, 0, &json);
     aorta_json_key_int(&json, "points", plan->points);
     aorta_json_key_int(&json, "repeats", plan->repeats);
     aorta_json_key_bool(&json, "baseline", plan->baseline);
@@ -117,8 +116,7 @@ void aorta_sweep_header(const struct aorta_sweep_plan *plan, struct aorta_text *
     aorta_json_key_int(&json, "steps", plan->steps);
     aorta_json_key_int(&json, "seed", (int64_t)plan->seed);
     write_knobs(&plan->space, &json);
-    aorta_json_object_end(&json);
-    aorta_text_puts(line, "\n");
+    aorta_json_output_end(&json);
 }
 
 void aorta_sweep_point_json(const struct aorta_sweep_space *space, int64_t cell, struct aorta_json *json) {
