@@ -6,7 +6,6 @@
 #include "measure/tracer.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define AT(field) offsetof(struct hwq_values, field)

@@ -12,7 +12,6 @@
 #include "sweep/compare.h"
 
 #include <math.h>
-#include <string.h>
 
 struct sweep_values {
     const char *config, *workload, *output, *suggest, *read, *by, *submit;

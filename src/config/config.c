@@ -3,7 +3,6 @@
 #include "base/files.h"
 #include "config/reader.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -6,7 +6,6 @@
 #include "report/summary.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

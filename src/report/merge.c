@@ -8,7 +8,6 @@
 #include "trace/ranks.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>

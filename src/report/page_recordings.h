@@ -68,7 +68,7 @@ enum aorta_page_kind {
 struct aorta_page_span {
     int64_t start_ns, end_ns; /* clock of the lanes */
     uint32_t name;            /* aorta_page_name's; 0: several spans that were joined */
-    uint8_t kind;             /* enum aorta_page_kind */
+    enum aorta_page_kind kind;
 };
 
 struct aorta_page_lane {

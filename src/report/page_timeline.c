@@ -262,9 +262,9 @@ static void add_streams(const struct aorta_trace_rank *rank, int64_t shift_ns, s
         const struct aorta_trace_work *work = &rank->work[i];
         if (work->stream == AORTA_TRACE_NONE || lane_of[work->stream] == SIZE_MAX) continue;
         const uint32_t name = aorta_page_name(lanes, aorta_trace_text(trace, work->name), NULL);
-        aorta_page_span_add(lanes, lane_of[work->stream],
-                            (struct aorta_page_span){work->start_ns - shift_ns, work->end_ns - shift_ns, name,
-                                                     (uint8_t)kind_of_work(trace, work)});
+        const struct aorta_page_span span = {work->start_ns - shift_ns, work->end_ns - shift_ns, name,
+                                             kind_of_work(trace, work)};
+        aorta_page_span_add(lanes, lane_of[work->stream], span);
     }
     aorta_text_arena_end(&lanes->names, &scratch);
 }
@@ -307,23 +307,20 @@ static void add_threads(const struct aorta_trace_rank *rank, int64_t shift_ns, s
         if (call->thread == AORTA_TRACE_NONE || lane_of[call->thread] == SIZE_MAX) continue;
         if (call->end_ns < rank->figures.start_ns || call->start_ns > rank->figures.end_ns) continue;
         const uint32_t name = aorta_page_name(lanes, aorta_trace_text(trace, call->name), NULL);
-        aorta_page_span_add(lanes, lane_of[call->thread],
-                            (struct aorta_page_span){call->start_ns - shift_ns, call->end_ns - shift_ns, name,
-                                                     (uint8_t)kind_of_call(trace, call)});
+        const struct aorta_page_span span = {call->start_ns - shift_ns, call->end_ns - shift_ns, name,
+                                             kind_of_call(trace, call)};
+        aorta_page_span_add(lanes, lane_of[call->thread], span);
     }
     aorta_text_arena_end(&lanes->names, &scratch);
 }
 
-static enum aorta_page_kind kind_of_piece(const struct aorta_path_piece *piece) {
-    static const uint8_t kinds[AORTA_PATH_KIND_COUNT] = {
-        [AORTA_PATH_KERNEL] = AORTA_PAGE_COMPUTE, [AORTA_PATH_COLLECTIVE] = AORTA_PAGE_OTHER_COLLECTIVE,
-        [AORTA_PATH_COPY] = AORTA_PAGE_COPY,      [AORTA_PATH_LAUNCH] = AORTA_PAGE_LAUNCH,
-        [AORTA_PATH_BEHIND] = AORTA_PAGE_WAIT,    [AORTA_PATH_CALL] = AORTA_PAGE_OTHER_CALL,
-        [AORTA_PATH_RETURN] = AORTA_PAGE_WAIT,    [AORTA_PATH_HOST] = AORTA_PAGE_OTHER_CALL,
-        [AORTA_PATH_DATA] = AORTA_PAGE_WAIT,      [AORTA_PATH_UNEXPLAINED] = AORTA_PAGE_WAIT,
-    };
-    return (enum aorta_page_kind)kinds[piece->kind];
-}
+static const enum aorta_page_kind path_kinds[AORTA_PATH_KIND_COUNT] = {
+    [AORTA_PATH_KERNEL] = AORTA_PAGE_COMPUTE, [AORTA_PATH_COLLECTIVE] = AORTA_PAGE_OTHER_COLLECTIVE,
+    [AORTA_PATH_COPY] = AORTA_PAGE_COPY,      [AORTA_PATH_LAUNCH] = AORTA_PAGE_LAUNCH,
+    [AORTA_PATH_BEHIND] = AORTA_PAGE_WAIT,    [AORTA_PATH_CALL] = AORTA_PAGE_OTHER_CALL,
+    [AORTA_PATH_RETURN] = AORTA_PAGE_WAIT,    [AORTA_PATH_HOST] = AORTA_PAGE_OTHER_CALL,
+    [AORTA_PATH_DATA] = AORTA_PAGE_WAIT,      [AORTA_PATH_UNEXPLAINED] = AORTA_PAGE_WAIT,
+};
 
 /* A lane of each rank that has a part of it. */
 static void add_path(const struct aorta_trace_analysis *analysis, size_t place, const struct aorta_critical_path *path,
@@ -338,9 +335,9 @@ static void add_path(const struct aorta_trace_analysis *analysis, size_t place, 
             lane = aorta_page_lane_add(lanes, analysis->ranks[place].rank, "critical path", true);
         }
         const uint32_t name = aorta_page_name(lanes, aorta_path_kind_name(piece->kind), piece->name);
-        aorta_page_span_add(lanes, lane,
-                            (struct aorta_page_span){piece->start_ns - shift_ns, piece->end_ns - shift_ns, name,
-                                                     (uint8_t)kind_of_piece(piece)});
+        const struct aorta_page_span span = {piece->start_ns - shift_ns, piece->end_ns - shift_ns, name,
+                                             path_kinds[piece->kind]};
+        aorta_page_span_add(lanes, lane, span);
     }
 }
 

@@ -2,7 +2,6 @@
 #include "sweep/result.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Trials with the figure, and an orthonormal basis of what the model explains so far. */

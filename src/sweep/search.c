@@ -5,8 +5,6 @@
 #include "sweep/sweep.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     DEFAULT_POINTS = 20,
