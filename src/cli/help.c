@@ -301,8 +301,7 @@ void aorta_cli_group_manual(const struct aorta_command_group *group, struct aort
 
 void aorta_cli_words(const struct aorta_cli_syntax *syntax, struct aorta_text *text) {
     if (syntax->names) syntax->names(text);
-    for (size_t i = 0; i < syntax->option_count; i++) {
-        const struct aorta_option *option = &syntax->options[i];
+    AORTA_EACH (const struct aorta_option, option, syntax->options, syntax->option_count) {
         aorta_text_printf(text, "--%s\t%s\t", option->key, option->help);
         if (option->words)
             aorta_text_printf(text, "@%s", option->words);

@@ -67,8 +67,7 @@ struct output {
 static size_t select_work(const struct aorta_trace *trace, int32_t device, struct aorta_span *work, size_t *left_out) {
     size_t count = 0;
     *left_out = 0;
-    for (size_t i = 0; i < trace->work_count; i++) {
-        const struct aorta_trace_work *from = &trace->work[i];
+    AORTA_EACH (const struct aorta_trace_work, from, trace->work, trace->work_count) {
         const bool kernel = from->kind == AORTA_TRACE_KERNEL;
         if (from->device != device) continue;
         if (kernel &&

@@ -29,8 +29,7 @@ static bool is_within(const char *key, const char *within) {
 
 bool aorta_options_help(const struct aorta_option_table *table, const char *within, struct aorta_text *text) {
     const struct aorta_option *before = NULL;
-    for (size_t i = 0; i < table->count; i++) {
-        const struct aorta_option *row = &table->rows[i];
+    AORTA_EACH (const struct aorta_option, row, table->rows, table->count) {
         if (within && !is_within(row->key, within)) continue;
         if (before && !same_section(row->key, before->key)) aorta_text_puts(text, "\n");
         before = row;
@@ -54,8 +53,7 @@ void aorta_option_choices(const struct aorta_option *row, struct aorta_text *tex
 }
 
 void aorta_options_words(const struct aorta_option_table *table, struct aorta_text *text) {
-    for (size_t i = 0; i < table->count; i++) {
-        const struct aorta_option *row = &table->rows[i];
+    AORTA_EACH (const struct aorta_option, row, table->rows, table->count) {
         aorta_text_printf(text, "%s=\t%s\t", row->key, row->help);
         if (row->type == AORTA_OPTION_BOOL) aorta_text_puts(text, "true false");
         aorta_option_choices(row, text);
@@ -186,8 +184,7 @@ static void enter_section(struct aorta_json *json, char open[LONGEST_SECTION], c
 void aorta_config_write_json(const struct aorta_config *config, struct aorta_json *json) {
     char open[LONGEST_SECTION] = "";
     aorta_json_object(json);
-    for (size_t i = 0; i < config->table->count; i++) {
-        const struct aorta_option *row = &config->table->rows[i];
+    AORTA_EACH (const struct aorta_option, row, config->table->rows, config->table->count) {
         enter_section(json, open, row->key);
         aorta_json_key(json, leaf(row->key));
         aorta_option_json(row, (const char *)config->values + row->offset, json);

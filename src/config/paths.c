@@ -208,8 +208,7 @@ static aorta_status check_outputs(const struct output *a, const struct output *b
 
 static aorta_status check_streams(const struct aorta_paths *paths) {
     const char *first = NULL;
-    for (size_t i = 0; i < paths->count; i++) {
-        const struct aorta_path *path = &paths->items[i];
+    AORTA_EACH (const struct aorta_path, path, paths->items, paths->count) {
         if (path->use != AORTA_PATH_FILE || !aorta_file_is_standard_output(path->path)) continue;
         if (first)
             return AORTA_ERROR(AORTA_USAGE, "%s and %s: both would go to the standard output; name a file", first,

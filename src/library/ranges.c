@@ -163,8 +163,7 @@ static aorta_status read_events(struct libaorta_ranges *ranges) {
 static void sort_out(const struct libaorta_ranges *ranges, struct aorta_intervals kinds[KINDS],
                      struct libaorta_overlap *overlap) {
     int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
-    for (size_t i = 0; i < ranges->count; i++) {
-        const struct range *range = &ranges->items[i];
+    AORTA_EACH (const struct range, range, ranges->items, ranges->count) {
         if (!range->ended) continue;
         aorta_intervals_add(&kinds[range->kind], range->start_ns, range->end_ns);
         if (range->start_ns < first_ns) first_ns = range->start_ns;

@@ -48,10 +48,8 @@ static bool same_values(const struct aorta_sweep_space *first, int64_t cell, con
 
 static const struct aorta_sweep_point *find_point(const struct aorta_sweep_side *first, int64_t cell,
                                                   const struct aorta_sweep_side *other) {
-    for (size_t i = 0; i < other->result.whole; i++) {
-        const struct aorta_sweep_point *point = &other->result.points[i];
+    AORTA_EACH (const struct aorta_sweep_point, point, other->result.points, other->result.whole)
         if (same_values(&first->plan.space, cell, &other->plan.space, point->cell)) return point;
-    }
     return NULL;
 }
 

@@ -18,8 +18,7 @@ struct fit {
 /* The baseline is no combination of the knobs' values, but its repeats differ by the same noise. */
 static void take_trials(struct fit *fit, const struct aorta_trials *trials, bool baseline) {
     fit->count = 0;
-    for (size_t i = 0; i < trials->count; i++) {
-        const struct aorta_trial *trial = &trials->items[i];
+    AORTA_EACH (const struct aorta_trial, trial, trials->items, trials->count) {
         if (!baseline && aorta_sweep_cell_of(fit->plan, trial) == AORTA_SWEEP_BASELINE) continue;
         if (aorta_trial_has(trial, fit->plan->objective)) fit->trials[fit->count++] = trial;
     }
@@ -213,8 +212,7 @@ static void sum_up(const struct aorta_sweep_plan *plan, struct aorta_sweep_impor
 
 static void measure_levels(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
                            struct aorta_sweep_importance *importance) {
-    for (size_t i = 0; i < trials->count; i++) {
-        const struct aorta_trial *trial = &trials->items[i];
+    AORTA_EACH (const struct aorta_trial, trial, trials->items, trials->count) {
         const bool has = aorta_trial_has(trial, plan->objective);
         const int64_t cell = aorta_sweep_cell_of(plan, trial);
         if (cell == AORTA_SWEEP_BASELINE || trial->state == AORTA_TRIAL_DISK_FULL) continue;

@@ -30,8 +30,7 @@ static void set_cost(const struct aorta_sweep_plan *plan, struct aorta_sweep_poi
 
 static void collect(struct aorta_sweep_result *result) {
     const struct aorta_sweep_plan *plan = result->plan;
-    for (size_t i = 0; i < result->trials->count; i++) {
-        const struct aorta_trial *trial = &result->trials->items[i];
+    AORTA_EACH (const struct aorta_trial, trial, result->trials->items, result->trials->count) {
         result->states[trial->state]++;
         result->seconds += trial->seconds;
         if (!aorta_trial_has(trial, plan->objective)) continue;

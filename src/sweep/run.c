@@ -163,10 +163,8 @@ static int64_t planned_trials(const struct session *session) {
     const struct aorta_sweep_plan *plan = &session->job->plan;
     int64_t planned = aorta_sweep_planned(plan);
     if (plan->method != AORTA_SWEEP_GRID && plan->method != AORTA_SWEEP_RANDOM) return planned;
-    for (size_t i = 0; i < session->trials->count; i++) {
-        const struct aorta_trial *trial = &session->trials->items[i];
+    AORTA_EACH (const struct aorta_trial, trial, session->trials->items, session->trials->count)
         if (!trial->repeat && !aorta_trial_has(trial, plan->objective)) planned -= plan->repeats - 1;
-    }
     return planned;
 }
 

@@ -86,10 +86,8 @@ static int64_t *sample(const struct aorta_sweep_plan *plan, int64_t count, struc
 /* ---- trials so far ---- */
 
 static const struct aorta_trial *find(const struct aorta_trials *trials, int64_t cell, int repeat, int64_t steps) {
-    for (size_t i = 0; i < trials->count; i++) {
-        const struct aorta_trial *trial = &trials->items[i];
+    AORTA_EACH (const struct aorta_trial, trial, trials->items, trials->count)
         if (trial->cell == cell && trial->repeat == repeat && trial->steps == steps) return trial;
-    }
     return NULL;
 }
 
