@@ -16,13 +16,16 @@ int main(int argc, char **argv) {
     }
     fputs(libaorta_verdict_text(analysis), stdout);
     libaorta_step(analysis, &step);
-    printf("%zu ranks, %zu steps of %.3f ms, %.0f%% of communication hidden\n", step.ranks, step.steps, step.step_ms,
-           100 * step.overlap_ratio);
+    printf("%zu ranks, %zu steps of %.3f ms", step.ranks, step.steps, step.step_ms);
+    if (step.comm_ms > 0) printf(", %.0f%% of communication hidden", 100 * step.overlap_ratio);
+    printf("\n");
     for (size_t i = 0; i < libaorta_cause_count(analysis); i++) {
         struct libaorta_cause cause;
         libaorta_cause(analysis, i, &cause);
-        printf("%s %s: takes %.3f ms, saves %.3f ms\n", cause.cause, cause.collective ? cause.collective : "",
-               cause.cost_ms, cause.gain_ms);
+        printf("%s%s%s: takes %.3f ms", cause.cause, cause.collective ? " " : "",
+               cause.collective ? cause.collective : "", cause.cost_ms);
+        if (cause.gain_ms >= 0) printf(", saves %.3f ms", cause.gain_ms); /* NaN: not known */
+        printf("\n");
     }
     const char *kernels = libaorta_table_csv(analysis, "kernels");
     if (kernels) printf("%.*s\n", (int)strcspn(kernels, "\n"), kernels);

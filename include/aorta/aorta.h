@@ -43,7 +43,8 @@ void libaorta_close(struct libaorta_analysis *analysis); /* NULL is fine */
 
 /* ---- the verdict ---- */
 
-/* The lines that `aorta trace analyze -q` prints, in 100 columns; and all that --json has. NULL: no memory. */
+/* The verdict that `aorta trace analyze` prints, in 100 columns, and with --markdown; and all that --json has. NULL: no
+ * memory. */
 const char *libaorta_verdict_text(struct libaorta_analysis *analysis);
 const char *libaorta_verdict_markdown(struct libaorta_analysis *analysis);
 const char *libaorta_json(struct libaorta_analysis *analysis);

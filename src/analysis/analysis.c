@@ -453,7 +453,8 @@ aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,
     static const struct aorta_trace_analysis_options defaults = {0};
     struct work work = {.analysis = analysis};
     if (!options) options = &defaults;
-    *analysis = (struct aorta_trace_analysis){.whole = options->whole, .steady_from = INT64_MIN};
+    *analysis = (struct aorta_trace_analysis){
+        .whole = options->whole, .chosen = options->step_count > 0, .steady_from = INT64_MIN};
     aorta_status status = make_ranks(list, analysis);
     if (!status) status = run(analysis, &work, options);
     for (size_t i = 0; work.waits && i < analysis->rank_count; i++) {

@@ -228,7 +228,7 @@ struct aorta_trace_analysis {
                           * needs one is known */
     bool sends;          /* what looks like all_to_all are sends and receives, as far as the files say */
     size_t warmup;       /* steps left out at each rank's start */
-    bool whole;          /* was asked for: steps do not count */
+    bool whole, chosen;  /* was asked for: steps do not count; only some of them are analyzed */
     bool unled;          /* the first step is left out, as the end of the work before it is not recorded */
     double trend_ns[2];  /* a step at the start and at the end, where steps get ever shorter; else 0 */
     int64_t steady_from; /* number of the first step that counts; INT64_MIN: all, or the steps were measured */

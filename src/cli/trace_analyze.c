@@ -191,7 +191,7 @@ static aorta_status analyze(struct aorta_cli_line *line, const struct analyze_ar
     reading.functions |= arguments->within != NULL;
     options.whole = arguments->whole;
     options.gpus_per_node = (int32_t)arguments->gpus_per_node;
-    options.warmup_given = options.step_count > 0; /* what is asked for is no warm-up */
+    options.warmup_given = arguments->steps.count > 0; /* what is asked for is no warm-up */
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));

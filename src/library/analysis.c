@@ -39,19 +39,12 @@ static aorta_status open_all(const char *const *paths, size_t count, const struc
                              struct aorta_recorded *recorded) {
     const struct aorta_log log = {.level = AORTA_LOG_ERROR, .rank = -1};
     const struct aorta_trace_options reading = {.recover = options->recover, .step_range = options->step_range};
-    const struct aorta_trace_analysis_options asked = {.all_steps = !options->whole, .whole = options->whole};
+    const struct aorta_trace_analysis_options asked = {.whole = options->whole};
     if (!paths || !count) return AORTA_ERROR(AORTA_USAGE, "no trace is named");
     for (size_t i = 0; i < count; i++)
         if (!paths[i]) return AORTA_ERROR(AORTA_USAGE, "path %zu of %zu is NULL", i + 1, count);
-    aorta_status status = aorta_recorded_open(paths, count, &reading, &asked, &log, recorded);
-    const bool none = status && aorta_status_code(status) == AORTA_USAGE && asked.all_steps && !options->step_range;
-    if (none) { /* there are no steps: all of it */
-        aorta_recorded_free(recorded);
-        aorta_status again = aorta_recorded_open(paths, count, &reading, NULL, &log, recorded);
-        aorta_status_free(status);
-        status = again;
-    }
-    return status ? status : aorta_recorded_evaluate(recorded);
+    AORTA_TRY(aorta_recorded_open(paths, count, &reading, &asked, &log, recorded));
+    return aorta_recorded_evaluate(recorded);
 }
 
 /* Evidence and advice of each cause as text. */
@@ -127,7 +120,8 @@ const char *libaorta_verdict_markdown(struct libaorta_analysis *analysis) {
 const char *libaorta_json(struct libaorta_analysis *analysis) {
     if (!analysis) return NULL;
     const struct aorta_trace_report report = {.analysis = &analysis->recorded.analysis,
-                                              .verdict = &analysis->recorded.verdict};
+                                              .verdict = &analysis->recorded.verdict,
+                                              .machine = &analysis->recorded.machine};
     aorta_text_clear(&analysis->json);
     aorta_trace_report_json(&report, 0, &analysis->json);
     return made(&analysis->json);

@@ -45,7 +45,8 @@ static void put_row(const struct page *page, const char *label, struct aorta_tex
 
 static void put_ranks(const struct page *page) {
     const struct aorta_trace_analysis *analysis = page->analysis;
-    const struct aorta_table_view view = {.title = "Whole recording, ms", .most = RANKS_SHOWN, .more = "--json"};
+    const struct aorta_table_view view = {
+        .title = analysis->chosen ? "Chosen steps, ms" : "Whole recording, ms", .most = RANKS_SHOWN, .more = "--json"};
     aorta_table_text(&aorta_table_ranks, &(struct aorta_trace_of){.analysis = analysis}, &view, page->out);
 }
 

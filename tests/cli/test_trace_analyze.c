@@ -51,6 +51,8 @@ static const struct {
     {WHOLE "/h100_qwen.json.gz --step 6 --step 999", 2, "--step 999: no such step; there is only 6"},
     {WHOLE "/h100_qwen.json.gz --step 998 --step 6 --step 999", 2, "--step 998, 999: no such step; there is only 6"},
     {WHOLE "/h100_qwen.json.gz --step all --step 999", 2, "--step 999: no such step; there is only 6"},
+    {WHOLE "/h100_qwen.json.gz --step 6", 0, "Chosen steps, ms\nrank "},
+    {WHOLE "/h100_qwen.json.gz", 0, "Whole recording, ms\nrank "},
     {WHOLE "/h100_qwen.json.gz --step six", 2, "--step: found \"six\"; expected a step's number or all"},
     {WHOLE "/fsdp2_rank0.json.gz --step all", 2, "marks no steps"},
     {WHOLE "/fsdp2_rank0.json.gz --step-range '('", 2, "--step-range: \"(\" is not a regular expression"},

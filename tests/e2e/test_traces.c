@@ -418,10 +418,11 @@ static void test_runs_do_not_mix(void **state) {
     assert_int_equal(find(&run, "torch_profiler/rank*/*.pt.trace.json.old").count, 6);
     assert_int_equal(find(&run, "chrome_trace/rank*/*.json").count, 1);
     assert_int_equal(find(&run, "chrome_trace/rank*/trace_step*.json.old").count, 6);
-    snprintf(words, sizeof words, "trace analyze %s/out", run.directory);
+    snprintf(words, sizeof words, "trace analyze --step all %s/out", run.directory);
     e2e_start_command(&read, words);
     e2e_finish(&read);
     e2e_expect_output(&read, 0, "Verdict: ");
+    e2e_expect_output(&read, 0, "basis      6 steps of 1 rank"); /* warm-up included */
     e2e_free(&read);
     e2e_free(&run);
 }
