@@ -9,6 +9,7 @@
 /* Columns of the terminal that the stream writes to, between 60 and 200, 100 when it does not say; 0: no terminal,
  * where nothing is cut. */
 int aorta_terminal_width(FILE *stream);
+bool aorta_terminal_takes_escapes(FILE *stream); /* it is a terminal, and TERM does not call it dumb */
 
 int aorta_columns(const char *text); /* that it takes */
 

@@ -316,6 +316,11 @@ int aorta_terminal_width(FILE *stream) {
     return size.ws_col < NARROWEST ? NARROWEST : size.ws_col > WIDEST ? WIDEST : size.ws_col;
 }
 
+bool aorta_terminal_takes_escapes(FILE *stream) {
+    const char *term = getenv("TERM");
+    return isatty(fileno(stream)) == 1 && term && strcmp(term, "dumb") != 0;
+}
+
 /* ---- characters ---- */
 
 static bool begins_character(char c) {
@@ -456,7 +461,6 @@ void aorta_text_markdown(struct aorta_text *out, const char *text) {
 
 /* ---- messages ---- */
 
-/* INFO needs none. */
 static const char *const labels[] = {
     [AORTA_LOG_DEBUG] = "debug", [AORTA_LOG_INFO] = NULL, [AORTA_LOG_WARNING] = "warning", [AORTA_LOG_ERROR] = "error"};
 
@@ -487,7 +491,7 @@ static const int64_t second_ns = 1000000000;
 
 void aorta_progress_begin(struct aorta_progress *progress, FILE *stream, const char *label, const char *unit,
                           int64_t total) {
-    bool terminal = isatty(fileno(stream)) == 1;
+    const bool terminal = aorta_terminal_takes_escapes(stream);
     *progress = (struct aorta_progress){.stream = stream,
                                         .label = label,
                                         .unit = unit,
@@ -499,22 +503,18 @@ void aorta_progress_begin(struct aorta_progress *progress, FILE *stream, const c
 }
 
 static void add_bar(const struct aorta_progress *progress, struct aorta_text *line) {
-    char bar[BAR_WIDTH + 1];
-    int64_t filled = progress->done * BAR_WIDTH / progress->total;
-    for (int i = 0; i < BAR_WIDTH; i++) bar[i] = i < filled ? '#' : '.';
-    bar[BAR_WIDTH] = '\0';
-    aorta_text_printf(line, "[%s] ", bar);
+    const int done = (int)(progress->done * BAR_WIDTH / progress->total);
+    aorta_text_printf(line, "[%.*s%.*s] ", done, "########################", BAR_WIDTH - done,
+                      "........................");
 }
 
 static void add_eta(const struct aorta_progress *progress, double rate, struct aorta_text *line) {
     if (progress->total <= progress->done || rate <= 0) return;
-    int64_t seconds = (int64_t)((double)(progress->total - progress->done) / rate + 0.5);
-    if (seconds >= 3600) {
-        aorta_text_printf(line, ", ETA %lld:%02lld:%02lld", (long long)(seconds / 3600), (long long)(seconds / 60 % 60),
-                          (long long)(seconds % 60));
-    } else {
-        aorta_text_printf(line, ", ETA %lld:%02lld", (long long)(seconds / 60), (long long)(seconds % 60));
-    }
+    const long long seconds = llround((double)(progress->total - progress->done) / rate);
+    if (seconds >= 3600)
+        aorta_text_printf(line, ", ETA %lld:%02lld:%02lld", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    else
+        aorta_text_printf(line, ", ETA %lld:%02lld", seconds / 60, seconds % 60);
 }
 
 static void add_state(const struct aorta_progress *progress, const char *note, struct aorta_text *line) {

@@ -210,8 +210,8 @@ struct aorta_train_finish {
     const struct aorta_log *log;
     const struct aorta_ranks *ranks;
     double timeout_s;
-    bool rank_0, report; /* this rank says what happens; it makes the report */
-    bool quiet;          /* of the report, the answer alone */
+    bool rank_0, report;              /* this rank says what happens; it makes the report */
+    struct aorta_verdict_style style; /* of the report */
 };
 /* The report's failure. Where the ranks cannot leave one another, says so and ends the process. */
 AORTA_MUST_USE aorta_status aorta_train_finish(const struct aorta_train_finish *finish);

@@ -67,9 +67,9 @@ aorta_status aorta_cli_print(struct aorta_text *text, const char *output, bool c
 }
 
 static bool wants_color(const char *when, FILE *stream) {
-    const char *term = getenv("TERM"), *none = getenv("NO_COLOR");
+    const char *none = getenv("NO_COLOR");
     if (strcmp(when, "auto") != 0) return strcmp(when, "always") == 0;
-    return isatty(fileno(stream)) && !(none && *none) && term && strcmp(term, "dumb") != 0;
+    return aorta_terminal_takes_escapes(stream) && !(none && *none);
 }
 
 struct aorta_verdict_style aorta_cli_style(const struct aorta_cli_line *line, FILE *stream) {

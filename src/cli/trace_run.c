@@ -87,6 +87,7 @@ static const struct aorta_cli_syntax syntax = {
     AORTA_CLI_OPTIONS(rows),
     .operands = true,
     .command = true,
+    .styled = true,
     .footer = "Steps are analyzed: those that the program marks with NVTX (--nvtx), else those found by "
               "the repetition of its kernels. If nothing repeats, the whole recording is analyzed.\nExit "
               "code: the program's own (128 + signal when a signal ended it).",
@@ -172,8 +173,9 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
     if (!status) {
         const struct aorta_trace_report report = {
             .analysis = &recorded.analysis, .verdict = &recorded.verdict, .machine = &recorded.machine};
-        const struct aorta_verdict_style style = {
-            .width = aorta_terminal_width(stderr), .answer = arguments->quiet, .view = {.all = arguments->all}};
+        struct aorta_verdict_style style = arguments->windows.style;
+        style.answer = arguments->quiet;
+        style.view.all = arguments->all;
         if (arguments->quiet)
             aorta_trace_report_verdict(&report, &style, text);
         else
@@ -210,7 +212,8 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
     if (!status && arguments->output) status = aorta_environment_of_host_save(arguments->output);
     /* What could not be written is printed all the same. */
     if (arguments->json && json.data) status = aorta_status_join(status, aorta_cli_print(&json, NULL, false));
-    if (!arguments->json && text.data) fputs(text.data, stderr);
+    if (!arguments->json && text.data)
+        status = aorta_status_join(status, aorta_cli_print(&text, "-", arguments->windows.style.color));
     aorta_text_free(&text);
     aorta_text_free(&json);
     return status;
@@ -293,6 +296,7 @@ static aorta_status run(struct aorta_cli_line *line, void *values) {
     struct aorta_trace_run_arguments *arguments = values;
     struct aorta_trace_run_directory directory;
     arguments->command = line->operands; /* the list of operands ends with NULL */
+    arguments->windows.style = aorta_cli_style(line, stderr);
     AORTA_TRY(check_command(arguments->command));
     AORTA_TRY(aorta_trace_check_step_range(arguments->windows.step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));

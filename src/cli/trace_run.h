@@ -30,6 +30,7 @@ struct aorta_trace_windows_options {
     int64_t analyze_mb; /* of a larger window the first part is evaluated */
     int64_t keep;       /* so many of the newest windows stay, older ones are removed when evaluated */
     int64_t grace_ms;   /* so long after its end a window waits for processes that have not closed it */
+    struct aorta_verdict_style style;
 };
 
 struct aorta_trace_run_arguments {

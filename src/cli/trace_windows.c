@@ -73,11 +73,10 @@ static void print(const struct aorta_trace_windows *windows, const struct aorta_
     if (said->change.length) fprintf(stderr, "%s: %s\n", windows->options.command, said->change.data);
     if (!whole) fprintf(stderr, "%s: %s\n", windows->options.command, said->headline.data);
     if (!whole) return;
-    aorta_verdict_text(
-        window->verdict,
-        &(struct aorta_verdict_style){.width = aorta_terminal_width(stderr), .all = "aorta trace analyze DIR"}, &text);
-    if (text.data && !text.failed) fputs(text.data, stderr);
-    aorta_text_free(&text);
+    struct aorta_verdict_style style = windows->options.style;
+    style.all = "aorta trace analyze DIR";
+    aorta_verdict_text(window->verdict, &style, &text);
+    aorta_status_free(aorta_cli_print(&text, "-", style.color));
 }
 
 /* ---- one window ---- */
@@ -288,6 +287,7 @@ static const struct aorta_cli_syntax syntax = {
     AORTA_CLI_OPTIONS(rows),
     .operands = true,
     .reads_operands = true,
+    .styled = true,
     .footer = "It ends when all processes have ended, when no window arrives (--patience), or with "
               "Ctrl-C.",
 };
@@ -357,7 +357,8 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
 }
 
 static aorta_status watch_run(struct aorta_cli_line *line, void *values) {
-    const struct watch_arguments *arguments = values;
+    struct watch_arguments *arguments = values;
+    arguments->windows.style = aorta_cli_style(line, stderr);
     if (line->operand_count != 1)
         return AORTA_ERROR(AORTA_USAGE, "name one folder of windows; usage: %s", syntax.usage);
     AORTA_TRY(aorta_trace_check_step_range(arguments->windows.step_range));

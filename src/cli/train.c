@@ -26,6 +26,7 @@ struct train_values {
     struct aorta_string_list overrides;
     bool rocm_metrics, device_metrics, kernel_timing, no_kernel_timing, no_record, no_report, quiet;
     struct aorta_ranks ranks; /* not of the line */
+    struct aorta_verdict_style style;
 };
 
 #define AT(field) offsetof(struct train_values, field)
@@ -56,6 +57,7 @@ static const struct aorta_cli_syntax syntax = {
     .about = "Trains a synthetic ranking transformer with FSDP2 or DDP, records every operation on "
              "every stream, and says which communication compute did not hide, and why.",
     AORTA_CLI_OPTIONS(options),
+    .styled = true,
     .footer =
         "Ranks come from aorta launch, mpirun, srun or torchrun, as in: aorta launch -n 2 -- aorta train --config "
         "config/quickstart.yaml\naorta help config lists the configuration keys, aorta help sparse those of the sparse "
@@ -142,11 +144,9 @@ static bool say_unfinished(void *user, int signal) {
 }
 
 static aorta_status report(const struct aorta_train_finish *finish) {
-    const struct aorta_verdict_style style = {
-        .width = aorta_terminal_width(stdout), .answer = finish->quiet, .all = "aorta report DIR"};
     struct aorta_text text = {0};
-    aorta_status status = aorta_report_after_run(finish->directory, NULL, &style, finish->log, &text);
-    if (text.length) status = aorta_status_join(status, aorta_cli_print(&text, NULL, false));
+    aorta_status status = aorta_report_after_run(finish->directory, NULL, &finish->style, finish->log, &text);
+    if (text.length) status = aorta_status_join(status, aorta_cli_print(&text, NULL, finish->style.color));
     aorta_text_free(&text);
     if (!status) return NULL;
     status = aorta_annotate(status, "the metrics in %s are complete, the report is not", finish->directory);
@@ -204,7 +204,7 @@ static aorta_status train(const struct train_values *values, const struct aorta_
                                               .timeout_s = o->distributed.timeout_s,
                                               .rank_0 = ranks->rank == 0,
                                               .report = with_report && ranks->rank == 0,
-                                              .quiet = values->quiet};
+                                              .style = values->style};
     aorta_status ended = aorta_train_finish(&finish);
     if (status && ended) aorta_log(&log, AORTA_LOG_ERROR, "%s", aorta_status_message(ended));
     status = aorta_status_join(status, ended);
@@ -269,8 +269,10 @@ static aorta_status train_sparse(const struct train_values *values) {
 }
 
 static aorta_status load_and_train(struct aorta_cli_line *line, void *of) {
-    const struct train_values *values = of;
-    (void)line;
+    struct train_values *values = of;
+    values->style = aorta_cli_style(line, stdout);
+    values->style.answer = values->quiet;
+    values->style.all = "aorta report DIR";
     AORTA_TRY(check_values(values));
     if (!values->config && !values->overrides.count)
         return AORTA_ERROR(AORTA_USAGE, "which configuration? --config FILE is needed: config/quickstart.yaml runs "

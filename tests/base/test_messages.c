@@ -3,6 +3,7 @@
 #include "base/progress.h"
 #include "check.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -111,6 +112,24 @@ static void test_progress_on_a_terminal(void **state) {
                             "\r\033[Ktrain [######..................] 6/24 steps, 0.00167 steps/s, ETA 3:00:00\n");
 }
 
+/* No bar where escapes would be printed. */
+static void test_progress_on_a_dumb_terminal(void **state) {
+    struct aorta_progress progress;
+    (void)state;
+    const int ours = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(ours >= 0 && !grantpt(ours) && !unlockpt(ours));
+    FILE *stream = fopen(ptsname(ours), "w");
+    assert_non_null(stream);
+    setenv("TERM", "dumb", 1);
+    aorta_progress_begin(&progress, stream, "train", "steps", 24);
+    assert_false(progress.terminal);
+    setenv("TERM", "xterm", 1);
+    aorta_progress_begin(&progress, stream, "train", "steps", 24);
+    assert_true(progress.terminal);
+    fclose(stream);
+    close(ours);
+}
+
 static void test_progress_without_a_total(void **state) {
     (void)state;
     struct printed printed;
@@ -129,6 +148,7 @@ int main(void) {
         cmocka_unit_test(test_progress_in_a_file),
         cmocka_unit_test(test_progress_lines_are_whole),
         cmocka_unit_test(test_progress_on_a_terminal),
+        cmocka_unit_test(test_progress_on_a_dumb_terminal),
         cmocka_unit_test(test_progress_without_a_total),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

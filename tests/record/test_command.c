@@ -56,6 +56,14 @@ static void quiet_prints_the_verdict_alone(void **state) {
     shell_expect(shell, 1, "Verdict: 0\n", "");
 }
 
+static void color_and_names_are_asked_for(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell, "$A trace run -q --color always -- $P normal 2>words; grep -c '^.\\[1mVerdict: ' words; "
+                     "$A trace run --help");
+    shell_expect(shell, 0, "1\nUsage: aorta trace run", "");
+    shell_expect(shell, 0, "--full-names", "");
+}
+
 static void what_cannot_be_written_is_printed(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "$A trace run -o rec -- sh -c \"$P normal && mkdir rec/analysis.json\"");
@@ -341,6 +349,7 @@ static void patterns_make_kernels_communication(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         SHELL_TEST(the_verdict_follows_the_program),
+        SHELL_TEST(color_and_names_are_asked_for),
         SHELL_TEST(what_cannot_be_written_is_printed),
         SHELL_TEST(json_has_standard_output_to_itself),
         SHELL_TEST(what_is_not_recorded_is_null_with_a_reason),
