@@ -9,7 +9,7 @@
 /* ---- a fact ---- */
 
 static void put_percent(double value, struct aorta_text *out) {
-    aorta_text_printf(out, fabs(value) < 0.0995 ? "%.2g%%" : "%.0f%%", 100 * value);
+    aorta_text_printf(out, fabs(value) < 0.0995 ? "%.2g%%" : "%.0f%%", fabs(value) < 5e-6 ? 0 : 100 * value);
 }
 
 void aorta_found_value_text(double value, const char *unit, struct aorta_text *out) {

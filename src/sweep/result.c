@@ -1,5 +1,6 @@
 #include "sweep/result.h"
 #include "base/compare.h"
+#include "base/found.h"
 #include "base/lines.h"
 #include "base/sort.h"
 
@@ -127,8 +128,8 @@ static void put_difference(const struct aorta_sweep_result *result, const struct
                  figure = other->figures[result->plan->objective];
     if (figure == 0 || best == figure) return;
     const double change = 100 * (best - figure) / fabs(figure);
-    aorta_text_printf(text, ", %.1f%% %s the %s (%s)", fabs(change), change < 0 ? "below" : "above", name,
-                      aorta_brief(figure).text);
+    aorta_text_printf(text, ", %.*f%% %s the %s (%s)", fabs(change) < 99.95, fabs(change),
+                      change < 0 ? "below" : "above", name, aorta_brief(figure).text);
 }
 
 /* "key=value: step_ms 5 ms (2 runs), 12.4% below the baseline (5.7)" */
@@ -152,8 +153,8 @@ static void put_best(const struct aorta_sweep_result *result, struct aorta_text 
     put_difference(result, &result->points[result->whole - 1], "worst", text);
 }
 
-static double noise_percent(const struct aorta_sweep_result *result) {
-    return 100 * result->importance.noise / fabs(result->best->figures[result->plan->objective]);
+static double noise_share(const struct aorta_sweep_result *result) {
+    return result->importance.noise / fabs(result->best->figures[result->plan->objective]);
 }
 
 static void put_noise(const struct aorta_sweep_result *result, struct aorta_text *text) {
@@ -162,7 +163,9 @@ static void put_noise(const struct aorta_sweep_result *result, struct aorta_text
         aorta_text_puts(text, "not known: no point has two runs (--repeats 2)");
         return;
     }
-    aorta_text_printf(text, "%s (%.2g%%), from %s", aorta_brief(importance->noise).text, noise_percent(result),
+    aorta_text_printf(text, "%s (", aorta_brief(importance->noise).text);
+    aorta_found_value_text(noise_share(result), "share", text);
+    aorta_text_printf(text, "), from %s",
                       importance->repeated ? aorta_counted(importance->freedom, "repeat").text
                                            : "the variance that no knob explains alone: nothing was repeated");
 }
@@ -236,7 +239,7 @@ static void put_knobs(const struct aorta_sweep_result *result, struct aorta_text
         put_levels(result, k, &text);
         aorta_text_fact(out, shown++ ? "" : "knobs", &text);
     }
-    put_names(result, order, true, ": within the noise", &text);
+    if (!isnan(result->importance.noise)) put_names(result, order, true, ": within the noise", &text);
     aorta_text_fact(out, "no effect", &text);
     put_names(result, order, false, ": fewer than two values have results", &text);
     aorta_text_fact(out, "not known", &text);
@@ -264,15 +267,15 @@ static void put_trials(const struct aorta_sweep_result *result, struct aorta_tex
 
 /* "No winner: all 4 points are within the noise of ±32%", or they differ by more and may by chance. */
 static void put_no_winner(const struct aorta_sweep_result *result, struct aorta_text *text) {
-    const struct aorta_sweep_importance *importance = &result->importance;
     const double worst = result->points[result->whole - 1].figures[result->plan->objective];
-    const double spread = 100 * fabs(result->points[0].figures[result->plan->objective] - worst) / fabs(worst);
-    const char *points = aorta_counted((long long)result->whole, "point").text;
-    if (spread > noise_percent(result))
-        aorta_text_printf(text, "No winner: %s differ by up to %.2g%%, not significant with %s (more --repeats)",
-                          points, spread, aorta_counted(importance->repeated ? importance->freedom : 0, "repeat").text);
-    else
-        aorta_text_printf(text, "No winner: all %s are within the noise of ±%.2g%%", points, noise_percent(result));
+    const double spread = fabs(result->points[0].figures[result->plan->objective] - worst) / fabs(worst);
+    const bool beyond = spread > noise_share(result);
+    aorta_text_printf(text, beyond ? "No winner: %s differ by up to " : "No winner: all %s are within the noise of ±",
+                      aorta_counted((long long)result->whole, "point").text);
+    aorta_found_value_text(beyond ? spread : noise_share(result), "share", text);
+    if (beyond)
+        aorta_text_printf(text, ", not significant with %s (more --repeats)",
+                          aorta_counted(result->importance.repeated ? result->importance.freedom : 0, "repeat").text);
 }
 
 static void put_headline(const struct aorta_sweep_result *result, struct aorta_text *text) {

@@ -515,8 +515,18 @@ static void test_no_winner(void **state) {
     run("sweep -o apart --env X=5,6 --repeats 2 --no-trace -- sh -c 'echo {\\\"step_ms\\\": "
         "$((${X:-5} == 5 ? 10 + 2 * AORTA_SWEEP_REPEAT : 16 - 3 * AORTA_SWEEP_REPEAT))} >$AORTA_SWEEP_RESULT'",
         0, "No winner: 2 points differ by up to 24%, not significant with 2 repeats (more --repeats)");
+    static const char wide[] = "sweep -o wide --objective throughput --env X=5,6 --repeats 2 --no-trace -- sh -c 'echo "
+                               "{\\\"throughput\\\": $((${X:-5} == 5 ? 100 + 2000 * AORTA_SWEEP_REPEAT : 10 + 80 * "
+                               "AORTA_SWEEP_REPEAT))} >$AORTA_SWEEP_RESULT'";
+    run(wide, 0, "No winner: 2 points differ by up to 2100%, not significant with 2 repeats (more --repeats)");
+    run("sweep --read wide", 0, "the baseline (1100), 2100%\n");
+    run("sweep -o once --env X=5,6 --repeats 1 --no-trace -- sh -c 'echo {\\\"step_ms\\\": ${X:-7}} "
+        ">$AORTA_SWEEP_RESULT'",
+        0, "noise       not known: no point has two runs (--repeats 2)\n  files ");
     snprintf(words, sizeof words, job, "quiet", "0");
     run(words, 0, "Best of 2 points: X=5: step_ms 5 ms (3 runs)");
+    run(words, 2, "quiet has a sweep; --resume goes on with it");
+    run("sweep --read quiet", 0, "  noise       0 (0%), from 4 repeats\n");
     assert_int_equal(access("quiet/best.env", F_OK), 0);
 }
 
