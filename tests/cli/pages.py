@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Runs the commands that the pages show: pages.py PROGRAM [--lines]. What follows "$ aorta" in a block of docs/*.md is run on a
-terminal of 100 columns, in a folder with the recordings that the pages name: the real ones (../shared/traces, or AORTA_TRACES),
+"""Runs the commands that the pages show: pages.py PROGRAM [--lines]. What follows "$ aorta" in a block of README.md or
+docs/*.md is run on a terminal of 100 columns, in a folder with the recordings that the pages name: the real ones (../shared/traces, or AORTA_TRACES),
 else files of the tests. It must end as it should. With --lines and the real ones each line that a page shows of `aorta trace`
 and `aorta whatif` must come out of it, too, up to where it is cut with "…". A command that is not run has a reason here, or the test fails.
 What the last column of the tables "Other tools" of trace.md names has to exist: tables, keys, options."""
@@ -136,7 +136,7 @@ def main():
         real = all((REAL / name).exists() for name in FILES)
         for name, stands_for in FILES.items():
             os.symlink(REAL / name if real else WHOLE / stands_for, os.path.join(folder, name))
-        for page in sorted((TOP / "docs").glob("*.md")):
+        for page in (TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))):
             for number, command, shown in commands(page):
                 if any(command.startswith(begin) for begin in NOT_RUN):
                     skipped += 1

@@ -49,7 +49,7 @@ static const struct {
     {"help few_blocks", 0, "  C, MPI        - if streams take turns"},
     {"help few_blocks", 0, "- if blocks have fewer threads than a warp: launch blocks of 128"},
     {"help copy", 0, "- if copies take far longer than kernels and the largest copies are of pageable"},
-    {"help host_launch", 0, "- if parameters are sharded, as FSDP does: launch less:"},
+    {"help host_launch", 0, "- if parameters are sharded (FSDP): launch less:"},
     {"help straggler", 0, "the device of the late\n"},
     {"help straggler", 0, "straggler (straggler)\n"},
     {"help train", 0, "Usage: aorta train"},
