@@ -364,19 +364,13 @@ static aorta_status try_directory(const char *existing, const char *path, const 
 
 aorta_status aorta_directory_check_writable(const char *path, const char *key) {
     if (!*path) return AORTA_ERROR(AORTA_CONFIG, "%s: the name of the directory is empty", key);
-    char *copy = strdup(path);
-    const char *existing = copy;
-    if (!copy) return no_memory(path);
+    struct aorta_file_path copy = aorta_path_in("", "%s", path);
+    const char *existing = copy.text;
     struct stat info;
-    while (stat(existing, &info) != 0 && errno == ENOENT && strcmp(existing, ".") != 0) existing = dirname(copy);
-    aorta_status status;
+    while (stat(existing, &info) != 0 && errno == ENOENT && strcmp(existing, ".") != 0) existing = dirname(copy.text);
     if (stat(existing, &info) == 0 && !S_ISDIR(info.st_mode))
-        status =
-            AORTA_ERROR(AORTA_CONFIG, "%s: %s is a file, not a directory; choose another directory", key, existing);
-    else
-        status = try_directory(existing, path, key);
-    free(copy);
-    return status;
+        return AORTA_ERROR(AORTA_CONFIG, "%s: %s is a file, not a directory; choose another directory", key, existing);
+    return try_directory(existing, path, key);
 }
 
 aorta_status aorta_file_prepare(const char *path, const char *key) {
@@ -384,11 +378,12 @@ aorta_status aorta_file_prepare(const char *path, const char *key) {
     const size_t length = strlen(path);
     if (is_directory(path) || (length && path[length - 1] == '/'))
         return AORTA_ERROR(AORTA_CONFIG, "%s: %s is a directory; name a file", key, path);
-    char *copy = strdup(path);
-    if (!copy) return no_memory(path);
-    const char *directory = dirname(copy);
-    aorta_status status = aorta_directory_check_writable(directory, key);
-    if (!status) status = aorta_directory_make(directory);
-    free(copy);
-    return status;
+    struct stat info;
+    if (stat(path, &info) == 0 && !(info.st_mode & 0222))
+        return AORTA_ERROR(AORTA_CONFIG, "%s: %s is write-protected; name another file, or allow writing (chmod u+w)",
+                           key, path);
+    struct aorta_file_path copy = aorta_path_in("", "%s", path);
+    const char *directory = dirname(copy.text);
+    AORTA_TRY(aorta_directory_check_writable(directory, key));
+    return aorta_directory_make(directory);
 }
