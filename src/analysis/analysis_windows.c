@@ -283,8 +283,8 @@ aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analy
         if (analysis->ranks[i].window_count) return NULL;
     return AORTA_ERROR(
         AORTA_USAGE,
-        "no iteration is left to analyze: %zu recorded, %zu of each rank are warm-up, all other iterations hold "
-        "no ranges; leave out fewer (--warmup), or record more steps",
+        "no iteration is left to analyze: %zu are recorded, the first %zu of each rank are warm-up, and no other one "
+        "has ranges; lower --warmup, or record more steps",
         steps, analysis->warmup);
 }
 

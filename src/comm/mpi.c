@@ -103,6 +103,9 @@ bool mpi_joined(const struct mpi_api *api) {
 
 static aorta_status check_start(const struct aorta_ranks *ranks) {
     if (ranks->mpi) return NULL;
+    if (ranks->launcher == AORTA_LAUNCH_AORTA)
+        return AORTA_ERROR(AORTA_UNSUPPORTED,
+                           "collectives on host memory need mpirun (openmpi-bin) and no --mpi never");
     return AORTA_ERROR(AORTA_UNSUPPORTED,
                        "rank %d of %d was started by %s, which starts no MPI, and collectives on host memory need it. "
                        "Start it with `aorta launch -n %d -- aorta …` or `mpirun -n %d aorta …`",

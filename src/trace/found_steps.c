@@ -537,8 +537,8 @@ aorta_status aorta_trace_mark_steps(struct aorta_trace_list *list, const char *s
         aorta_status status = apply(list, &rule, pattern, &done);
         aorta_kernel_patterns_free(pattern);
         if (status || done) return status;
-        return AORTA_ERROR(AORTA_USAGE, "--step-range %s: no range of %s has such a name; --by annotation lists them",
-                           step_range, list->count == 1 ? list->items[0]->path : "some of the traces");
+        return AORTA_ERROR(AORTA_USAGE, "--step-range %s: no range of %s%s has such a name; --by annotation lists them",
+                           step_range, list->items[0]->path, list->count > 1 ? " or of another trace" : "");
     }
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i]->step_count) return NULL; /* marked steps count */

@@ -58,6 +58,7 @@ static const struct {
     {WHOLE "/fsdp2_rank0.json.gz --step-range '('", 2, "--step-range: \"(\" is not a regular expression"},
     {WHOLE "/fsdp2_rank0.json.gz --step-range ^none$", 2,
      "fsdp2_rank0.json.gz has such a name; --by annotation lists them"},
+    {TWO_RANKS " --step-range ^none$", 2, "fsdp2_rank0.json.gz or of another trace has such a name; --by annotation"},
     {WHOLE "/fsdp2_rank0.json.gz --comm-pattern '('", 2, "--comm-pattern: \"(\" is not a regular expression"},
     {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/mi300_resnet.json.gz", 2, "are both of rank 0"},
     {WHOLE "/fsdp2_rank0.json.gz --html /proc/x/page.html", 2, "--html: the directory /proc/x cannot be made"},

@@ -59,6 +59,18 @@ static void test_torchrun(void **state) {
     check_fails(open_as("mpi", 2, 1, &comm), AORTA_UNSUPPORTED, "torchrun, which starts no MPI");
 }
 
+/* `aorta launch --mpi never`: the message does not name the command that was typed. */
+static void test_launch_without_mpi(void **state) {
+    (void)state;
+    struct aorta_comm *comm;
+    const struct aorta_comm_options options = {
+        .device = device,
+        .backend = "mpi",
+        .ranks = {.launcher = AORTA_LAUNCH_AORTA, .world_size = 2, .local_world_size = 2},
+        .timeout_s = 1};
+    check_fails(aorta_comm_open(&options, &comm), AORTA_UNSUPPORTED, "mpirun (openmpi-bin) and no --mpi never");
+}
+
 static void test_mpi_version(void **state) {
     (void)state;
     char text[64], small[8];
@@ -77,7 +89,8 @@ static void test_close_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_rank),    cmocka_unit_test(test_refusals),      cmocka_unit_test(test_torchrun),
+        cmocka_unit_test(test_one_rank),    cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_torchrun),    cmocka_unit_test(test_launch_without_mpi),
         cmocka_unit_test(test_mpi_version), cmocka_unit_test(test_close_nothing),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
