@@ -193,7 +193,8 @@ AORTA_MUST_USE aorta_status aorta_cli_open_device(const char *words, int local_r
 /* Forms of --help: a page of man(7), and words for shells (`aorta help --man COMMAND`, `aorta help --words COMMAND`).
  * A command prints its own rows: its reader takes --help=man and --help=words for --help. */
 
-extern const struct aorta_option aorta_cli_help_option; /* the row of --help itself */
+/* The command's options, then those of all commands: of a style, and --help; NULL after the last. */
+const struct aorta_option *aorta_cli_option(const struct aorta_cli_syntax *syntax, size_t index);
 /* The word for the option's value in a usage; NULL: it takes none. */
 const char *aorta_cli_argument_name(const struct aorta_option *option);
 

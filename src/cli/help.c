@@ -32,6 +32,24 @@ static const struct aorta_option options[] = {
      .help = "with formats: the JSON Schema of an output; docs/schema has all"},
 };
 
+static const struct topic {
+    const char *name;
+    const struct aorta_option_table *table;
+    void (*page)(struct aorta_text *text);
+} topics[] = {{"config", &aorta_train_option_table, aorta_train_options_page},
+              {"sparse", &aorta_sparse_option_table, aorta_sparse_options_page},
+              {"formats", NULL, aorta_formats_page},
+              {"verdict", NULL, aorta_verdict_words}};
+
+/* What may follow: a command, a topic or a cause. */
+static void put_names(struct aorta_text *text) {
+    aorta_cli_group_words(&aorta_cli_program, text);
+    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
+        aorta_text_printf(text, "%s\ta topic\n", topics[i].name);
+    for (int i = 0; i < AORTA_CAUSE_COUNT; i++)
+        aorta_text_printf(text, "%s\ta cause\n", aorta_cause_row((enum aorta_cause)i)->key);
+}
+
 static const struct aorta_cli_syntax help_syntax = {
     .usage = "aorta help [COMMAND … [--man | --words] | CAUSE | verdict | config [SECTION] [--markdown] | "
              "sparse [SECTION] [--markdown] | formats [--markdown | --schema NAME]]",
@@ -42,16 +60,8 @@ static const struct aorta_cli_syntax help_syntax = {
         "SECTION is a section or a key. formats shows the keys of the files that AORTA writes.",
     AORTA_CLI_OPTIONS(options),
     .operands = true,
+    .names = put_names,
 };
-
-static const struct topic {
-    const char *name;
-    const struct aorta_option_table *table;
-    void (*page)(struct aorta_text *text);
-} topics[] = {{"config", &aorta_train_option_table, aorta_train_options_page},
-              {"sparse", &aorta_sparse_option_table, aorta_sparse_options_page},
-              {"formats", NULL, aorta_formats_page},
-              {"verdict", NULL, aorta_verdict_words}};
 
 /* NULL: the word is none. */
 static const struct topic *find_topic(const char *word) {
@@ -274,12 +284,12 @@ static void put_manual_option(struct aorta_text *text, const struct aorta_option
 }
 
 void aorta_cli_manual(const struct aorta_cli_syntax *syntax, struct aorta_text *text) {
+    const struct aorta_option *option;
     put_title(text, syntax->usage, syntax->about);
     put_section(text, "SYNOPSIS", syntax->usage);
     put_section(text, "DESCRIPTION", syntax->about);
     aorta_text_puts(text, ".SH OPTIONS\n");
-    for (size_t i = 0; i < syntax->option_count; i++) put_manual_option(text, &syntax->options[i]);
-    put_manual_option(text, &aorta_cli_help_option);
+    for (size_t i = 0; (option = aorta_cli_option(syntax, i)); i++) put_manual_option(text, option);
     put_section(text, "NOTES", syntax->footer);
     aorta_text_puts(text, ".SH SEE ALSO\n.BR aorta (1)\n");
 }
@@ -300,8 +310,9 @@ void aorta_cli_group_manual(const struct aorta_command_group *group, struct aort
 /* ---- words: one a line, what it means, and an option's values or "@" and what words are these ---- */
 
 void aorta_cli_words(const struct aorta_cli_syntax *syntax, struct aorta_text *text) {
+    const struct aorta_option *option;
     if (syntax->names) syntax->names(text);
-    AORTA_EACH (const struct aorta_option, option, syntax->options, syntax->option_count) {
+    for (size_t i = 0; (option = aorta_cli_option(syntax, i)); i++) {
         aorta_text_printf(text, "--%s\t%s\t", option->key, option->help);
         if (option->words)
             aorta_text_printf(text, "@%s", option->words);
@@ -309,7 +320,6 @@ void aorta_cli_words(const struct aorta_cli_syntax *syntax, struct aorta_text *t
             aorta_option_choices(option, text);
         aorta_text_puts(text, "\n");
     }
-    aorta_text_printf(text, "--%s\t%s\n", aorta_cli_help_option.key, aorta_cli_help_option.help);
 }
 
 void aorta_cli_group_words(const struct aorta_command_group *group, struct aorta_text *text) {

@@ -304,10 +304,10 @@ void aorta_cli_free(struct aorta_cli_line *line) {
 
 /* ---- help ---- */
 
-const struct aorta_option aorta_cli_help_option = {.key = "help", .letter = 'h', .help = "print this text"};
+static const struct aorta_option help_option = {.key = "help", .letter = 'h', .help = "print this text"};
 
 const char *aorta_cli_argument_name(const struct aorta_option *option) {
-    return is_flag(option) || option == &aorta_cli_help_option ? NULL : argument_name(option);
+    return is_flag(option) || option == &help_option ? NULL : argument_name(option);
 }
 
 enum { HELP_COLUMN = 30 };
@@ -349,15 +349,21 @@ static void put_option(struct aorta_text *text, const struct aorta_option *optio
     aorta_text_end(&right, text);
 }
 
+const struct aorta_option *aorta_cli_option(const struct aorta_cli_syntax *syntax, size_t index) {
+    const size_t styled = syntax->styled ? COMMON : 0;
+    if (index < syntax->option_count) return &syntax->options[index];
+    index -= syntax->option_count;
+    return index < styled ? &common[index] : index == styled ? &help_option : NULL;
+}
+
 void aorta_cli_help_text(const struct aorta_cli_syntax *syntax, struct aorta_text *text) {
+    const struct aorta_option *option;
     aorta_text_puts(text, "Usage: ");
     put_wrapped(text, syntax->usage, 7, 9);
     aorta_text_puts(text, "\n");
     put_wrapped(text, syntax->about, 0, 0);
     aorta_text_puts(text, "\nOptions:\n");
-    for (size_t i = 0; i < syntax->option_count; i++) put_option(text, &syntax->options[i]);
-    for (int i = 0; syntax->styled && i < COMMON; i++) put_option(text, &common[i]);
-    put_option(text, &aorta_cli_help_option);
+    for (size_t i = 0; (option = aorta_cli_option(syntax, i)); i++) put_option(text, option);
     if (!syntax->footer) return;
     aorta_text_puts(text, "\n");
     put_wrapped(text, syntax->footer, 0, 0);
