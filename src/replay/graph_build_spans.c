@@ -280,14 +280,35 @@ static void follow_full(struct spans *spans, uint32_t row) {
     if (!full || span->end_ns >= full->end_ns) spans->full = row;
 }
 
-/* The host or a kernel touches one page of managed memory after the other: the time between two is that of copies. */
+/* The span that began last among those that still run on other streams; NONE: there is none. */
+static uint32_t running_at(const struct spans *spans, uint32_t row) {
+    uint32_t running = AORTA_GRAPH_NONE;
+    const struct aorta_replay_span *rows = spans->rows->spans;
+    for (uint32_t i = 0; i < spans->rows->stream_count; i++) {
+        const uint32_t last = spans->lanes[i].span;
+        if (i == rows[row].stream || last == AORTA_GRAPH_NONE || rows[last].end_ns <= rows[row].start_ns) continue;
+        if (running == AORTA_GRAPH_NONE || last > running) running = last;
+    }
+    return running;
+}
+
+/* The host or a kernel touches one page of managed memory after the other: the time between two is that of copies.
+ * The first page that a kernel or a fill touches comes after its beginning. */
 static void move_pages(const struct spans *spans, uint32_t row, struct reasons *reasons) {
     const struct aorta_replay_span *span = &spans->rows->spans[row];
     const uint32_t before = spans->lanes[span->stream].span;
-    if (!span->page || before == AORTA_GRAPH_NONE) return;
-    if (spans->rows->spans[before].page != span->page) return;
-    reasons->items[0].usual_ns = span->start_ns - reasons->items[0].from_ns;
-    reasons->items[0].kind = AORTA_EDGE_CALL_COPY;
+    if (!span->page) return;
+    const uint32_t running = running_at(spans, row);
+    if (running != AORTA_GRAPH_NONE && (before == AORTA_GRAPH_NONE || running > before)) {
+        const int64_t from_ns = spans->rows->spans[running].start_ns;
+        add_reason(reasons, (struct reason){.from = aorta_span_start(spans->builder, spans->rank, running),
+                                            .from_ns = from_ns,
+                                            .usual_ns = span->start_ns - from_ns,
+                                            .kind = AORTA_EDGE_DEPENDENCY});
+    } else if (before != AORTA_GRAPH_NONE && spans->rows->spans[before].page == span->page) {
+        reasons->items[0].usual_ns = span->start_ns - reasons->items[0].from_ns;
+        reasons->items[0].kind = AORTA_EDGE_CALL_COPY;
+    }
 }
 
 static void begin_span(struct spans *spans, uint32_t row) {

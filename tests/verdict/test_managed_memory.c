@@ -118,6 +118,29 @@ static void fetching_pages_is_copying(void **state) {
     end();
 }
 
+/* The fill touches pages that the host wrote: they wait for it, and so for the host, not for the pages before:
+ *
+ *     host   [launch][synchronize]   computes 5000      [fill][launch][synchronize]
+ *     GPU        [ kernel ]|pages|                       [ fill |page| ][ kernel ] */
+static void pages_come_after_the_fill_that_touches_them(void **state) {
+    (void)state;
+    static const char *const PAGE = "\"device\": 0, \"stream\": 0, \"bytes\": 65536",
+                             *const FILL = "\"device\": 0, \"stream\": 7, \"bytes\": 65536, \"correlation\": 99";
+    struct sample_kineto sample;
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_kernel(&sample, "first", 7, 1000, 1010, 1000, "");
+    sample_kineto_event(&sample, "cuda_runtime", "cudaDeviceSynchronize", 1, 1004, 1010, "");
+    sample_kineto_event(&sample, "gpu_memcpy", "Memcpy DtoH (Unified memory)", 0, 2020, 10, PAGE);
+    sample_kineto_event(&sample, "cuda_runtime", "cudaMemsetAsync", 1, 7000, 5, "\"correlation\": 99");
+    sample_kineto_event(&sample, "gpu_memset", "Memset (Device)", 0, 7010, 300, FILL);
+    sample_kineto_event(&sample, "gpu_memcpy", "Memcpy HtoD (Unified memory)", 0, 7100, 10, PAGE);
+    sample_kineto_kernel(&sample, "second", 7, 7020, 7310, 1000, "");
+    sample_kineto_event(&sample, "cuda_runtime", "cudaDeviceSynchronize", 1, 7030, 1290, "");
+    evaluate(&sample);
+    said_near(said_finding(&verdict, AORTA_CAUSE_HOST_PAUSE)->gain_ms, 5, 0.2);
+    end();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_host_reads_page_by_page),
@@ -125,6 +148,7 @@ int main(void) {
         cmocka_unit_test(a_kernel_does_not_wait_for_earlier_pages),
         cmocka_unit_test(more_blocks_need_the_same_pages),
         cmocka_unit_test(fetching_pages_is_copying),
+        cmocka_unit_test(pages_come_after_the_fill_that_touches_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
