@@ -313,6 +313,8 @@ static const struct foreign {
     {{"\"CPU functions\"", "\"ph\""}, "a trace of the old torch.autograd.profiler, which names no kernels", NULL},
     {{"\"CPU HIP API\"", ""}, "a recording of rocprof", "record the program with rocprofv3 --sys-trace"},
     {{"KernelName", "BeginNs"}, "a recording of rocprof", "record the program with rocprofv3 --sys-trace"},
+    {{"\"Hip ", "\"sort_index\""}, "a trace of rocmProfileData", "record the program with rocprofv3 --sys-trace"},
+    {{"NVPROF is profiling", ""}, "a log of nvprof", "record the program with nsys profile or `aorta trace run`"},
     {{"Dispatch_ID,", "Kernel_Name,"}, "a table of rocprof-compute", "record the program with rocprofv3 --sys-trace"},
     {{"\"pg_config\"", "\"entries\""}, "a dump of PyTorch's flight recorder, which has only collectives", NULL},
     {{"\"coll_perf\"", "\"header\""}, "a file of NCCL's inspector, which has only bandwidths", NULL},

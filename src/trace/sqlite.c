@@ -209,7 +209,8 @@ static const struct {
     const char *table, *is, *instead;
 } others[] = {
     {"rocpd_op", "written by rocmProfileData (.rpd), not by rocprofv3",
-     "its rpd2tracing.py makes a JSON trace of it, which can be read"},
+     "record the program with rocprofv3 --sys-trace or torch.profiler"},
+    {"CANN_API", "written by Ascend's profiler", "AORTA reads recordings of NVIDIA's and AMD's GPUs"},
     {"StringTable", "written by nvprof, which is no longer made", "record with nsys profile or `aorta trace run`"},
 };
 

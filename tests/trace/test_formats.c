@@ -143,6 +143,9 @@ static int64_t work_both_ways(const char *name, const char *bytes, size_t length
 #define OLD_ROCPROF                                                                                                    \
     "{ \"traceEvents\":[{}\n,{\"args\":{\"name\":\"CPU HIP API\"},\"ph\":\"M\",\"pid\":2,\"name\":\"process_name\"}]}"
 #define OLD_TABLE "Index,KernelName,gpu-id,queue-id,BeginNs,EndNs\n0,\"add(int*)\",0,0,1,2\n"
+#define ROCM_PROFILE_DATA                                                                                              \
+    "[ {}\n,{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":\"7\",\"tid\":\"7\",\"args\":{\"name\":\"Hip 7\"}}\n"       \
+    ",{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":\"7\",\"tid\":\"7\",\"args\":{\"sort_index\":\"14\"}}\n]"
 #define FLIGHT "{\"version\":\"2.10\",\"pg_config\":{},\"entries\":[{\"profiling_name\":\"nccl:all_reduce\"}]}"
 #define INSPECTOR                                                                                                      \
     "{\"header\":{\"rank\":0},\"coll_perf\":{\"coll\":\"AllReduce\"}}\n{\"header\":{\"rank\":0},\"coll_perf\":{}}\n"
@@ -182,6 +185,10 @@ static void what_is_not_read_is_named(void **state) {
          "is a trace of Ascend's profiler, and is not read; AORTA reads recordings of"},
         {"results.json", FOREIGN(OLD_ROCPROF), "is a recording of rocprof, and is not read; record the program with"},
         {"results.csv", FOREIGN(OLD_TABLE), "is a recording of rocprof, and is not read; record the program with"},
+        {"matmul.json", FOREIGN(ROCM_PROFILE_DATA),
+         "is a trace of rocmProfileData, and is not read; record the program with rocprofv3"},
+        {"train.log", FOREIGN("==7== NVPROF is profiling process 7, command: python train.py\n"),
+         "is a log of nvprof, and is not read; record the program with nsys profile"},
         {"pmc_dispatch_info.csv", FOREIGN("Dispatch_ID,Kernel_Name,GPU_ID\n0,gemm,0\n"),
          "is a table of rocprof-compute, and is not read; record the program with rocprofv3"},
         {"timeline.json", FOREIGN(TENSORFLOW_1),

@@ -276,6 +276,8 @@ static void what_cannot_be_read_says_what_to_record(void **state) {
          "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 9999999999);",
          "work of a device 9999999999, which is no device's number"},
         {"CREATE TABLE StringTable (id INTEGER, value TEXT);", "written by nvprof"},
+        {"CREATE TABLE rocpd_op (id INTEGER);", "not by rocprofv3: record the program with rocprofv3"},
+        {"CREATE TABLE CANN_API (name INTEGER);", "written by Ascend's profiler: AORTA reads recordings of"},
         {"CREATE TABLE notes (id INTEGER);",
          "it has no table rocpd_kernel_dispatch… (rocprofv3's rocpd) or StringIds…"},
     };
