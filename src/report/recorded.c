@@ -6,7 +6,6 @@
 #include "verdict/advice.h"
 
 #include <glob.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,21 +167,26 @@ static void flatten(json_t *section, const char *before, struct aorta_arena *are
     }
 }
 
-static aorta_status read_settings(const char *path, struct aorta_arena *arena, struct aorta_settings *settings) {
-    enum { MOST_BYTES = 1 << 20 };
+aorta_status aorta_json_file_read(const char *path, size_t most, json_t **root) {
     char *bytes;
     size_t length;
     json_error_t error;
-    AORTA_TRY(aorta_file_read_regular(path, MOST_BYTES, &bytes, &length));
-    json_t *root = json_loadb(bytes, length, 0, &error);
+    AORTA_TRY(aorta_file_read_regular(path, most, &bytes, &length));
+    *root = json_loadb(bytes, length, 0, &error);
     free(bytes);
+    return *root ? NULL : AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, error.line, error.text);
+}
+
+static aorta_status read_settings(const char *path, struct aorta_arena *arena, struct aorta_settings *settings) {
+    enum { MOST_BYTES = 1 << 20 };
+    json_t *root;
     size_t capacity = 0;
-    if (json_is_object(root)) flatten(root, "", arena, settings, &capacity);
-    aorta_status status = json_is_object(root) ? aorta_arena_check(arena, "the settings of the run")
-                                               : AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, root ? 1 : error.line,
-                                                             root ? "not a JSON object" : error.text);
+    AORTA_TRY(aorta_json_file_read(path, MOST_BYTES, &root));
+    const bool object = json_is_object(root);
+    if (object) flatten(root, "", arena, settings, &capacity);
     json_decref(root);
-    return status;
+    return object ? aorta_arena_check(arena, "the settings of the run")
+                  : AORTA_ERROR(AORTA_FORMAT, "%s:1: not a JSON object", path);
 }
 
 /* Nothing where the directory has no such file. */

@@ -12,6 +12,11 @@
 #include "measure/run_files.h"
 #include "verdict/verdict.h"
 
+#include <jansson.h>
+
+/* A regular file of at most so many bytes; the caller ends *root. AORTA_FORMAT names file and line. */
+AORTA_MUST_USE aorta_status aorta_json_file_read(const char *path, size_t most, json_t **root);
+
 /* The configuration a run was made with, and what it was measured with, from config.json and environment.json in its
  * directory. */
 

@@ -4,7 +4,6 @@
 #include "report/summary.h"
 #include "sweep/sweep.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -196,22 +195,12 @@ static aorta_status add_causes(json_t *verdict, const char *device, const char *
     }
 }
 
-aorta_status aorta_sweep_json_read(const char *path, size_t most, json_t **root) {
-    char *bytes;
-    size_t length;
-    json_error_t error;
-    AORTA_TRY(aorta_file_read_regular(path, most, &bytes, &length));
-    *root = json_loadb(bytes, length, 0, &error);
-    free(bytes);
-    return *root ? NULL : AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, error.line, error.text);
-}
-
 static aorta_status read_json(const char *directory, json_t **root) {
     static const char *const names[] = {"summary.json", "out/summary.json", "analysis.json"};
     enum { MOST_BYTES = 1 << 30 };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const struct aorta_file_path path = aorta_path_in(directory, "%s", names[i]);
-        if (!access(path.text, F_OK)) return aorta_sweep_json_read(path.text, MOST_BYTES, root);
+        if (!access(path.text, F_OK)) return aorta_json_file_read(path.text, MOST_BYTES, root);
     }
     return AORTA_ERROR(
         AORTA_USAGE,

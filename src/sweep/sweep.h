@@ -176,9 +176,6 @@ void aorta_sweep_figures_json(const double figures[AORTA_SWEEP_OBJECTIVE_COUNT],
 AORTA_MUST_USE aorta_status aorta_sweep_read(const char *path, struct aorta_arena *arena, struct aorta_sweep_plan *plan,
                                              struct aorta_trials *trials, int64_t *valid);
 
-/* A regular file of at most so many bytes; the caller ends *root. AORTA_FORMAT names file and line. */
-AORTA_MUST_USE aorta_status aorta_sweep_json_read(const char *path, size_t most, json_t **root);
-
 /* ---- knobs for the causes that a first run's verdict names ---- */
 
 /* Adds the knobs (knobs.def) of the causes in summary.json or analysis.json of `directory`, those that cost most first,

@@ -151,7 +151,7 @@ static aorta_status read_figures(struct reading *reading, const char *name, int6
     const struct aorta_file_path path = aorta_path_in(reading->directory, "%s", name);
     json_t *root;
     if (access(path.text, F_OK)) return NULL;
-    AORTA_TRY(aorta_sweep_json_read(path.text, (size_t)most, &root));
+    AORTA_TRY(aorta_json_file_read(path.text, (size_t)most, &root));
     read(root, reading);
     json_decref(root);
     return check_ranges(path.text, reading->trial.figures);
