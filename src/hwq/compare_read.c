@@ -337,11 +337,7 @@ static aorta_status read_file(struct reader *reader, const char *path, bool is_o
     size_t length;
     aorta_status status =
         (is_one_of_many ? aorta_file_read_regular : aorta_file_read_small)(path, LARGEST_FILE, &bytes, &length);
-    if (status) {
-        aorta_status error = AORTA_ERROR(AORTA_USAGE, "%s", aorta_status_message(status));
-        aorta_status_free(status);
-        return error;
-    }
+    if (status) return aorta_status_recode(status, AORTA_USAGE);
     json_t *root = NULL;
     reader->file = aorta_arena_strdup(&reader->measurements->notes.arena, path);
     reader->found = 0;

@@ -66,9 +66,8 @@ static const struct aorta_column sequence_columns[] = {
     {"mean_ms", "mean us", 9, 2, true}, {"gap_mean_ms", "gaps us", 9, 2, true}, {0}};
 AORTA_TABLE(
     trace_table_by_sequence, "by_sequence", "Kernel sequences that repeat",
-    .help =
-        "what runs of the framework's operations launch, two to twelve kernels one after the other, that came twice "
-        "or more; most kernels in all first",
+    "what runs of the framework's operations launch, two to twelve kernels one after the other, that came twice "
+    "or more; most kernels in all first",
     "kernels", AORTA_LINES(sequence_rows, struct sequence_values, fill_sequence), .whole = true,
     .columns = sequence_columns);
 
@@ -164,9 +163,8 @@ static const struct aorta_column part_columns[] = {{"start_ms", "from ms", 9, .d
                                                    {0}};
 AORTA_TABLE(
     trace_table_by_time, "by_time", "Over time",
-    .help =
-        "equal parts of the rank's time (100, in the text as many as --top says): busy with what, queue of launched "
-        "work, delay of launches, bytes a second",
+    "equal parts of the rank's time (100, in the text as many as --top says): busy with what, queue of launched "
+    "work, delay of launches, bytes a second",
     "time", AORTA_LINES(part_rows, struct part_values, fill_part), .columns = part_columns);
 
 /* ---- queues of streams ---- */
@@ -280,7 +278,6 @@ static const struct aorta_column path_columns[] = {
     {"share", "of path", 8, .decimals = 1}, {"mean_ms", "mean us", 9, 2, true}, {0}};
 AORTA_TABLE(
     trace_table_by_path, "by_path", "Critical path of the job",
-    .help =
-        "what lies on the critical path of all ranks, the part of this rank: what each next piece of work or call had "
-        "to wait for, back from the last end",
+    "what lies on the critical path of all ranks, the part of this rank: what each next piece of work or call had "
+    "to wait for, back from the last end",
     "causes", AORTA_LINES(path_rows, struct path_values, fill_path), .columns = path_columns);
