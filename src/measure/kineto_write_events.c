@@ -10,19 +10,15 @@
 
 /* ---- the vendors' words ---- */
 
-/* What a launch, or a wait of the host, is called in a trace of each kind of device. The category is cuda_runtime on
- * all of them: that is where readers look for correlations. */
-struct call_names {
-    const char *kernel, *copy, *fill, *graph, *wait;
-};
-static const struct call_names calls[] = {
-    [AORTA_DEVICE_CPU] = {"aortaLaunchKernel", "aortaMemcpyAsync", "aortaMemsetAsync", "aortaGraphLaunch",
-                          "aortaEventSynchronize"},
-    [AORTA_DEVICE_CUDA] = {"cudaLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync", "cudaGraphLaunch",
-                           "cudaEventSynchronize"},
-    [AORTA_DEVICE_HIP] = {"hipLaunchKernel", "hipMemcpyAsync", "hipMemsetAsync", "hipGraphLaunch",
-                          "hipEventSynchronize"},
-};
+/* A call of the interface of this kind of device. The category is cuda_runtime on all of them: that is where readers
+ * look for correlations. */
+static void begin_call(struct aorta_kineto *k, const char *function, int64_t start_ns, int64_t end_ns) {
+    static const char *const interfaces[] = {
+        [AORTA_DEVICE_CPU] = "aorta", [AORTA_DEVICE_CUDA] = "cuda", [AORTA_DEVICE_HIP] = "hip"};
+    char name[48];
+    snprintf(name, sizeof name, "%s%s", interfaces[k->about.device.kind], function);
+    aorta_kineto_begin_host(k, "cuda_runtime", name, start_ns, end_ns);
+}
 
 /* PyTorch's words (torch/csrc/distributed/c10d, c10/core/ScalarType.h). */
 static const char *collective_word(enum aorta_collective kind) {
@@ -351,17 +347,15 @@ static void write_operation_event(struct scene *s, size_t index) {
     aorta_kineto_end(s->k);
 }
 
-static const char *call_of(const struct scene *s, const struct work *work, bool graph) {
-    const struct call_names *names = &calls[s->k->about.device.kind];
-    if (graph) return names->graph;
-    if (work->record && work->record->kind == AORTA_TRACE_FILL) return names->fill;
+static const char *call_of(const struct work *work, bool graph) {
+    if (graph) return "GraphLaunch";
+    if (work->record && work->record->kind == AORTA_TRACE_FILL) return "MemsetAsync";
     bool copy = work->record ? work->record->kind == AORTA_TRACE_COPY : work->range->info.kind == AORTA_RANGE_COPY;
-    return copy ? names->copy : names->kernel;
+    return copy ? "MemcpyAsync" : "LaunchKernel";
 }
 
 static void write_launch(struct scene *s, const struct work *work, bool graph, int64_t start_ns, int64_t end_ns) {
-    aorta_kineto_begin_host(s->k, "cuda_runtime", call_of(s, work, graph), start_ns,
-                            before_next(start_ns, end_ns, LAUNCH_GAP_NS));
+    begin_call(s->k, call_of(work, graph), start_ns, before_next(start_ns, end_ns, LAUNCH_GAP_NS));
     aorta_json_key_int(&s->k->json, "correlation", work->correlation);
     if (work->owner >= 0) aorta_json_key_int(&s->k->json, "External id", s->first_external + work->owner);
     aorta_kineto_end(s->k);
@@ -404,10 +398,11 @@ static void write_waits(struct scene *s) {
     for (size_t i = 0; s->ranges && i < s->ranges->host_count; i++) {
         const struct aorta_host_range *host = &s->ranges->host[i];
         if (host->kind == AORTA_HOST_ALLOCATION) continue;
-        bool data = host->kind == AORTA_HOST_DATA_WAIT;
-        aorta_kineto_begin_host(s->k, data ? "user_annotation" : "cuda_runtime",
-                                data ? "enumerate(DataLoader)#aorta.__next__" : calls[s->k->about.device.kind].wait,
-                                host->start_ns, host->end_ns);
+        if (host->kind == AORTA_HOST_DATA_WAIT)
+            aorta_kineto_begin_host(s->k, "user_annotation", "enumerate(DataLoader)#aorta.__next__", host->start_ns,
+                                    host->end_ns);
+        else
+            begin_call(s->k, "EventSynchronize", host->start_ns, host->end_ns);
         aorta_kineto_end(s->k);
     }
 }
