@@ -214,15 +214,15 @@ static void skip(const struct paths *paths, const char *path, const char *why) {
 
 static aorta_status add_entry(struct paths *paths, const char *path, int depth) {
     struct stat facts;
-    bool trace;
+    bool trace, pointer;
     const bool found = stat(path, &facts) == 0;
     if (found && S_ISDIR(facts.st_mode)) return depth < DEEPEST ? add_folder(paths, path, depth + 1) : NULL;
     if (!found || !S_ISREG(facts.st_mode)) {
         if (aorta_trace_is_name(path)) skip(paths, path, found ? "no regular file" : "a link to no file");
         return NULL;
     }
-    AORTA_TRY(aorta_trace_recognise(path, &trace));
-    if (!trace && aorta_trace_is_pointer(path)) skip(paths, path, "a pointer of Git LFS: git lfs pull");
+    AORTA_TRY(aorta_trace_recognise(path, &trace, &pointer));
+    if (pointer) skip(paths, path, "a pointer of Git LFS: git lfs pull");
     if (trace && !aorta_is_printable(path, strlen(path), false)) /* a newline could print lines of its own */
         return AORTA_ERROR(AORTA_USAGE, "%s: the name holds control characters (here \"?\"); rename the file",
                            aorta_shown(path).text);

@@ -401,10 +401,12 @@ bool aorta_trace_yields(const char *path) {
     return false;
 }
 
-static aorta_status check_content(const char *path, bool *trace) {
+static aorta_status check_content(const char *path, bool *trace, bool *pointer) {
     struct aorta_json_stream *stream;
     struct head head;
     AORTA_TRY(read_head(path, &head));
+    *pointer = find_unread("", &head) == &unread[0];
+    if (*pointer) return NULL;
     if (find_foreign(head.bytes, head.length)) return NULL; /* beside traces it is no part of the recording */
     const struct aorta_trace_reader *reader = reader_of(head.bytes, head.length);
     *trace = aorta_execution_trace_is(head.bytes, head.length);
@@ -428,19 +430,10 @@ static aorta_status check_archive(const char *path, bool *trace) {
     return NULL;
 }
 
-bool aorta_trace_is_pointer(const char *path) {
-    struct head head;
-    if (!aorta_trace_is_name(path)) return false;
-    aorta_status status = read_head(path, &head);
-    const bool found = !status && find_unread("", &head) == &unread[0];
-    aorta_status_free(status);
-    return found;
-}
-
-aorta_status aorta_trace_recognise(const char *path, bool *trace) {
-    *trace = false;
+aorta_status aorta_trace_recognise(const char *path, bool *trace, bool *pointer) {
+    *trace = *pointer = false;
     if (aorta_packing_is_archive_name(path)) return check_archive(path, trace);
-    return aorta_trace_is_name(path) ? check_content(path, trace) : NULL;
+    return aorta_trace_is_name(path) ? check_content(path, trace, pointer) : NULL;
 }
 
 aorta_status aorta_trace_is_companion(const char *path, bool *companion) {

@@ -11,8 +11,9 @@
 AORTA_MUST_USE aorta_status aorta_trace_open(const char *path, const struct aorta_trace_options *options,
                                              struct aorta_trace_list *list);
 /* Whether a file of a folder is one of these, by its name's suffix and by its content; of files that are read together
- * one is. What breaks before it says what it is, is none. AORTA_IO. */
-AORTA_MUST_USE aorta_status aorta_trace_recognise(const char *path, bool *trace);
+ * one is. What breaks before it says what it is, is none. *pointer: its content is still on Git LFS's server.
+ * AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_trace_recognise(const char *path, bool *trace, bool *pointer);
 /* Whether it is no trace but adds facts to one (execution_trace.h). AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_trace_is_companion(const char *path, bool *companion);
 /* Reads several files, side by side on as many threads as there are processors; the list is in the order of the

@@ -35,8 +35,6 @@ bool aorta_trace_recovers(const struct aorta_trace_options *options, aorta_statu
 /* Whether a file yields to other files by its name; and whether it has any of the rows' suffixes, packed or not. */
 bool aorta_trace_yields(const char *path);
 bool aorta_trace_is_name(const char *path);
-/* A trace by its name, whose content is still on Git LFS's server. */
-bool aorta_trace_is_pointer(const char *path);
 /* Whether bytes at the beginning of a file are of a reader that needs it plain. */
 bool aorta_trace_needs_plain(const char *bytes, size_t length);
 
