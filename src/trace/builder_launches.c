@@ -144,23 +144,19 @@ static void add_captured(struct aorta_trace_builder *builder, uint32_t number, e
     const struct trace_rows *launches = &builder->launches;
     const struct trace_launch *launch =
         launches->count ? bsearch(&key, launches->items, launches->count, sizeof key, aorta_by_uint64) : NULL;
-    const struct trace_pending row = {.operation = launch ? launch->operation : -1,
-                                      .offset = -1,
-                                      .work = {.start_ns = call->start_ns,
-                                               .end_ns = call->start_ns,
-                                               .bytes = -1,
-                                               .correlation = call->correlation,
-                                               .name = launch ? launch->kernel : AORTA_TRACE_NONE,
-                                               .stream = AORTA_TRACE_NONE,
-                                               .queue = AORTA_TRACE_NONE,
-                                               .call = number,
-                                               .collective = AORTA_TRACE_NONE,
-                                               .shape = AORTA_TRACE_NONE,
-                                               .operation = AORTA_TRACE_NONE,
-                                               .geometry = AORTA_TRACE_NONE,
-                                               .device = -1,
-                                               .kind = (uint8_t)kind,
-                                               .graph = true}};
+    struct trace_pending row = {.operation = launch ? launch->operation : -1,
+                                .offset = -1,
+                                .work = {.start_ns = call->start_ns,
+                                         .end_ns = call->start_ns,
+                                         .bytes = -1,
+                                         .correlation = call->correlation,
+                                         .name = launch ? launch->kernel : AORTA_TRACE_NONE,
+                                         .call = number,
+                                         .device = -1,
+                                         .kind = (uint8_t)kind,
+                                         .graph = true}};
+    row.work.stream = row.work.queue = row.work.collective = AORTA_TRACE_NONE;
+    row.work.shape = row.work.operation = row.work.geometry = AORTA_TRACE_NONE;
     aorta_trace_rows_put(builder, &builder->captured, &row, sizeof row);
 }
 

@@ -19,22 +19,18 @@ enum { SHORTEST_NS = 5000 }; /* what is shorter holds no wait worth a name */
 static uint32_t list_text(struct aorta_trace_builder *builder, struct aorta_json_value list) {
     if (!list.length) return AORTA_TRACE_NONE;
     if (!memchr(list.text, '\n', list.length)) return aorta_trace_builder_text(builder, list.text, list.length);
-    char *line = malloc(2 * list.length + 1);
-    if (!line) {
-        builder->memory.failed = true;
-        return AORTA_TRACE_NONE;
-    }
-    size_t length = 0;
+    struct aorta_text line = {0};
     bool quoted = false;
     for (size_t i = 0; i < list.length; i++) {
         char c = list.text[i];
         if (c == '"' && (i == 0 || list.text[i - 1] != '\\')) quoted = !quoted;
         if (!quoted && isspace((unsigned char)c)) continue;
-        line[length++] = c;
-        if (!quoted && c == ',') line[length++] = ' ';
+        aorta_text_append(&line, &c, 1);
+        if (!quoted && c == ',') aorta_text_puts(&line, " ");
     }
-    uint32_t text = aorta_trace_builder_text(builder, line, length);
-    free(line);
+    builder->memory.failed |= line.failed;
+    uint32_t text = aorta_trace_builder_text(builder, line.data, line.length);
+    aorta_text_free(&line);
     return text;
 }
 
