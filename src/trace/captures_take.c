@@ -18,10 +18,10 @@ struct source {
     uint32_t *stamp;    /* and of which replay, + 1 */
 };
 
+/* Runs are numbered after the trace's operations, until they are among them. */
 struct run {
-    struct aorta_trace_operation operation; /* `parent`: row of the runs, or of the trace's operations */
-    bool within_run;                        /* the former */
-    bool launches;                          /* launches work directly; its place is that of its first launch */
+    struct aorta_trace_operation operation;
+    bool launches; /* launches work directly; its place is that of its first launch */
 };
 
 struct taking {
@@ -32,7 +32,6 @@ struct taking {
     size_t run_count, run_capacity;
     uint32_t *chain; /* operations around each other */
     size_t chain_capacity;
-    uint32_t *run_of_work; /* NONE: as it was */
     size_t collective_capacity, place_count, place_capacity;
     struct aorta_arena memory;
 };
@@ -166,7 +165,7 @@ static struct run run_of(struct taking *taking, const struct replaying *at, uint
     struct source *source = at->source;
     const struct aorta_trace_operation *of = &source->trace->operations[operation];
     const bool inner = of->parent != AORTA_TRACE_NONE;
-    struct run run = {.operation = *of, .within_run = inner};
+    struct run run = {.operation = *of};
     run.operation.start_ns = drawn(taking, at->replay, of->start_ns);
     run.operation.end_ns = drawn(taking, at->replay, of->end_ns);
     run.operation.thread = taking->trace->calls[at->replay->call].thread;
@@ -192,7 +191,7 @@ static uint32_t add_run(struct taking *taking, const struct replaying *at, uint3
         const uint32_t row = taking->chain[--depth];
         taking->runs[taking->run_count] = run_of(taking, at, row);
         source->stamp[row] = at->number;
-        source->runs[row] = (uint32_t)taking->run_count++;
+        source->runs[row] = (uint32_t)(taking->trace->operation_count + taking->run_count++);
     }
     return source->runs[operation];
 }
@@ -238,88 +237,44 @@ static void take_replay(struct taking *taking, const struct graph_replay *replay
         work->leads = captured->leads;
         take_facts(taking, source, work, captured->collective);
         if (captured->operation == AORTA_TRACE_NONE) continue;
-        const uint32_t added = taking->run_of_work[row_of[i]] = add_run(taking, &at, captured->operation);
-        if (!taking->memory.failed) stand_at_launch(taking, source, captured, &taking->runs[added]);
+        work->operation = add_run(taking, &at, captured->operation);
+        if (taking->memory.failed) return;
+        stand_at_launch(taking, source, captured, &taking->runs[work->operation - trace->operation_count]);
     }
 }
 
 /* ---- the trace's arrays anew ---- */
 
-/* Runs by thread, else as they were added: then they ascend. */
-struct place {
-    uint32_t thread, run;
+struct numbered {
+    struct aorta_trace_operation operation;
+    uint32_t number; /* before they are sorted */
 };
 
-/* Where operations and runs stand among each other: an operation around a launch before its runs. */
-struct merged {
-    struct place *places;
-    struct aorta_trace_operation *operations;
-    uint32_t *of_operation, *of_run;
-};
-
-static bool before(const struct aorta_trace_operation *operation, const struct aorta_trace_operation *run) {
-    return operation->thread != run->thread ? operation->thread < run->thread : operation->start_ns <= run->start_ns;
+static void renumber(uint32_t *number, const uint32_t *now) {
+    if (*number != AORTA_TRACE_NONE) *number = now[*number];
 }
 
-static void merge_runs(struct taking *taking, struct merged *merged) {
-    struct aorta_trace *trace = taking->trace;
-    for (size_t i = 0; i < taking->run_count; i++)
-        merged->places[i] = (struct place){taking->runs[i].operation.thread, (uint32_t)i};
-    qsort(merged->places, taking->run_count, sizeof *merged->places, aorta_by_uint32_pair);
-    for (size_t i = 0, k = 0, row = 0; row < trace->operation_count + taking->run_count; row++) {
-        const struct run *run = k < taking->run_count ? &taking->runs[merged->places[k].run] : NULL;
-        if (i < trace->operation_count && (!run || before(&trace->operations[i], &run->operation))) {
-            merged->operations[row] = trace->operations[i];
-            merged->of_operation[i++] = (uint32_t)row;
-        } else {
-            merged->operations[row] = run->operation;
-            merged->of_run[merged->places[k++].run] = (uint32_t)row;
-        }
-    }
-    for (size_t i = 0; i < trace->operation_count; i++) {
-        uint32_t *parent = &merged->operations[merged->of_operation[i]].parent;
-        if (*parent != AORTA_TRACE_NONE) *parent = merged->of_operation[*parent];
-    }
-    for (size_t i = 0; i < taking->run_count; i++) {
-        uint32_t *parent = &merged->operations[merged->of_run[i]].parent;
-        if (*parent != AORTA_TRACE_NONE)
-            *parent = (taking->runs[i].within_run ? merged->of_run : merged->of_operation)[*parent];
-    }
-}
-
-static void renumber_work(const struct taking *taking, const struct merged *merged) {
-    struct aorta_trace *trace = taking->trace;
-    for (size_t i = 0; i < trace->work_count; i++) {
-        uint32_t *operation = &trace->work[i].operation;
-        if (taking->run_of_work[i] != AORTA_TRACE_NONE)
-            *operation = merged->of_run[taking->run_of_work[i]];
-        else if (*operation != AORTA_TRACE_NONE)
-            *operation = merged->of_operation[*operation];
-    }
-    for (size_t i = 0; i < trace->captured_count; i++) {
-        uint32_t *operation = &trace->captured[i].operation;
-        if (*operation != AORTA_TRACE_NONE) *operation = merged->of_operation[*operation];
-    }
-}
-
+/* An operation around a launch comes before its runs, which are no longer. */
 static void put_runs(struct taking *taking) {
     struct aorta_trace *trace = taking->trace;
-    struct aorta_arena *memory = &taking->memory;
-    const size_t count = trace->operation_count, runs = taking->run_count;
-    struct merged merged = {.places = aorta_arena_raw(memory, runs * sizeof *merged.places),
-                            .operations = calloc(count + runs + 1, sizeof *merged.operations),
-                            .of_operation = aorta_arena_alloc(memory, count * sizeof *merged.of_operation),
-                            .of_run = aorta_arena_alloc(memory, runs * sizeof *merged.of_run)};
-    memory->failed |= !merged.operations;
-    if (memory->failed) {
-        free(merged.operations);
-        return;
+    const size_t before = trace->operation_count, count = before + taking->run_count;
+    struct numbered *rows = aorta_arena_raw(&taking->memory, count * sizeof *rows);
+    uint32_t *now = aorta_arena_raw(&taking->memory, count * sizeof *now);
+    size_t capacity = before;
+    taking->memory.failed |= !aorta_array_fit(&trace->operations, &capacity, count, sizeof *trace->operations);
+    if (taking->memory.failed) return;
+    trace->operation_count = count;
+    for (size_t i = 0; i < count; i++)
+        rows[i] =
+            (struct numbered){i < before ? trace->operations[i] : taking->runs[i - before].operation, (uint32_t)i};
+    aorta_sort_rows(rows, count, sizeof *rows, aorta_nest_order);
+    for (size_t i = 0; i < count; i++) now[rows[i].number] = (uint32_t)i;
+    for (size_t i = 0; i < count; i++) {
+        trace->operations[i] = rows[i].operation;
+        renumber(&trace->operations[i].parent, now);
     }
-    merge_runs(taking, &merged);
-    renumber_work(taking, &merged);
-    free(trace->operations);
-    trace->operations = merged.operations;
-    trace->operation_count = count + runs;
+    for (size_t i = 0; i < trace->work_count; i++) renumber(&trace->work[i].operation, now);
+    for (size_t i = 0; i < trace->captured_count; i++) renumber(&trace->captured[i].operation, now);
 }
 
 /* The modules and functions in which a graph was captured; the trace's own are there. */
@@ -380,7 +335,6 @@ aorta_status aorta_trace_take_captures(struct aorta_trace *trace, const struct g
     for (size_t i = 0; i < count; i++) known += replays[i].source != NULL;
     if (!known) return NULL;
     taking.sources = aorta_arena_alloc(&taking.memory, known * sizeof *taking.sources);
-    taking.run_of_work = none(&taking, trace->work_count);
     take_all(&taking, replays, count, none(&taking, trace->work_count));
     aorta_status status = aorta_arena_check(&taking.memory, "the captured operations");
     free(taking.runs);
