@@ -145,10 +145,7 @@ struct rocprofiler {
 /* The library keeps pointers to it until the process ends, and serves one configuration in a process. */
 static struct rocprofiler process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;
-static struct {
-    enum aorta_code code;
-    char message[768];
-} failure; /* of the preparation; message "": none */
+static aorta_status failure; /* of the preparation, for each tracer that is opened */
 
 /* The streams of HIP functions that this thread is in. */
 static _Thread_local struct {
@@ -357,11 +354,7 @@ static aorta_status try_prepare(void) {
 }
 
 static void prepare_once(void) {
-    aorta_status status = try_prepare();
-    if (!status) return;
-    failure.code = aorta_status_code(status);
-    snprintf(failure.message, sizeof failure.message, "%s", aorta_status_message(status));
-    aorta_status_free(status);
+    failure = try_prepare();
 }
 
 static void rocprofiler_prepare(void) {
@@ -460,7 +453,7 @@ static aorta_status rocprofiler_open(const struct aorta_tracer_call *call, void 
                                      struct aorta_tracer_facts *facts) {
     (void)call;
     rocprofiler_prepare();
-    if (failure.message[0]) return AORTA_ERROR(failure.code, "%s", failure.message);
+    if (failure) return aorta_status_copy(failure);
     if (process.open) return AORTA_ERROR(AORTA_USAGE, "this process has a kernel tracer already; close it first");
     process.open = true;
     facts->library = process.version;
