@@ -365,7 +365,6 @@ static void complete_work(struct build *build) {
             const struct aorta_range *range = &profile->ranges[j];
             struct aorta_trace_work *work = &trace->work[build->row_of[number++]];
             work->class = classes[range->info.kind];
-            work->graph = range->graph;
             work->call = range->enqueue_ns == INT64_MIN ? AORTA_TRACE_NONE
                                                         : launch_at(trace, range->enqueue_ns + build->shift_ns[i]);
             unknown += work->call == AORTA_TRACE_NONE;

@@ -130,8 +130,7 @@ int64_t *aorta_trace_times_new(size_t count, int64_t value, struct aorta_arena *
 void aorta_trace_link_shapes(struct aorta_trace_builder *builder);
 void aorta_trace_link_callers(struct aorta_trace_builder *builder);
 
-/* builder_operations.c */
-/* After launches are linked. */
+/* builder_operations.c; after launches are linked. */
 void aorta_trace_link_operations(struct aorta_trace_builder *builder);
 
 /* By start; of equal ones as in the file. */

@@ -278,8 +278,6 @@ struct building {
     size_t part_count, part_capacity;
     struct launch *launches; /* each once, ascending; of several parts */
     size_t launch_count;
-    int64_t *graphs; /* correlation ids of launches of graphs, ascending */
-    size_t graph_count, graph_capacity;
     int64_t copies; /* of rows of the host, to more devices than a process has */
     struct aorta_arena arena;
 };
@@ -346,8 +344,6 @@ static void put_work(const struct building *b, const struct part *part, const st
                            : AORTA_TRACE_NONE,
         .device = (int32_t)device,
         .kind = work->domain == AORTA_ROCPROF_COPY ? AORTA_TRACE_COPY : AORTA_TRACE_KERNEL,
-        .graph =
-            b->graph_count && bsearch(&work->correlation, b->graphs, b->graph_count, sizeof *b->graphs, aorta_by_int64),
     };
     aorta_trace_builder_work(part->builder, &row, -1, NULL, work->offset);
     if (work->domain == AORTA_ROCPROF_DISPATCH) put_geometry(part, work);
@@ -355,17 +351,6 @@ static void put_work(const struct building *b, const struct part *part, const st
 
 static const char *call_name(struct aorta_rocprof *rocprof, const struct call *call) {
     return call->name ? call->name : find_name(rocprof, AORTA_ROCPROF_OPERATIONS, call->kind, call->operation);
-}
-
-static void collect_graphs(struct building *b) {
-    const struct call *calls = b->rocprof->calls.items;
-    for (size_t i = 0; i < b->rocprof->calls.count; i++) {
-        const char *name = call_name(b->rocprof, &calls[i]);
-        if (name && aorta_begins(name, "hipGraphLaunch"))
-            aorta_arena_append(&b->arena, &b->graphs, &b->graph_capacity, &b->graph_count, &calls[i].correlation,
-                               sizeof *b->graphs);
-    }
-    aorta_sort_int64(b->graphs, b->graph_count);
 }
 
 static void collect_launches(struct building *b) {
@@ -513,7 +498,6 @@ static aorta_status finish_parts(struct building *b, struct aorta_trace_list *li
 static aorta_status build(struct building *b, int64_t bytes, struct aorta_trace_list *list) {
     sort_agents(b->rocprof);
     find_parts(b);
-    collect_graphs(b);
     collect_launches(b);
     if (b->rocprof->failed || b->arena.failed)
         return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its records", b->rocprof->path);
