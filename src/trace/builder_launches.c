@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Records that are missing, and such as cannot be: launches without work, and work that runs, as it was recorded, when
  * later work of its stream has ended already. */

@@ -8,7 +8,6 @@
 #include "base/status.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct aorta_csv;

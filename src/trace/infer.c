@@ -5,7 +5,6 @@
 #include "trace/trace.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     FEWEST_KERNELS = 4, /* of a step: below that anything repeats, and a loop has */

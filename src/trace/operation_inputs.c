@@ -7,41 +7,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The first 46 by their numbers in c10/core/ScalarType.h, then other names. */
 static const struct aorta_element element_types[] = {
-    {"BFloat16", "c10::BFloat16", 2, AORTA_IN_BF16},
-    {"Float", "float", 4, AORTA_IN_FP32},
-    {"Half", "c10::Half", 2, AORTA_IN_FP16},
-    {"Double", "double", 8, AORTA_IN_FP64},
-    {"Float8_e4m3fn", "c10::Float8_e4m3fn", 1, AORTA_IN_FP8},
-    {"Float8_e5m2", "c10::Float8_e5m2", 1, AORTA_IN_FP8},
-    {"Float8_e4m3fnuz", "c10::Float8_e4m3fnuz", 1, AORTA_IN_FP8},
-    {"Float8_e5m2fnuz", "c10::Float8_e5m2fnuz", 1, AORTA_IN_FP8},
-    {"Float8_e8m0fnu", "c10::Float8_e8m0fnu", 1, AORTA_IN_FP8},
-    {NULL, "c10::Float4_e2m1fn_x2", 1, AORTA_IN_FP4},
-    {"Bool", "bool", 1, AORTA_ARITHMETIC_UNKNOWN},
-    {"Long", "long int", 8, AORTA_ARITHMETIC_UNKNOWN},
-    {NULL, "long", 8, AORTA_ARITHMETIC_UNKNOWN},
-    {"Int", "int", 4, AORTA_ARITHMETIC_UNKNOWN},
-    {NULL, "short", 2, AORTA_ARITHMETIC_UNKNOWN},
-    {"Short", "short int", 2, AORTA_ARITHMETIC_UNKNOWN},
     {"Byte", "unsigned char", 1, AORTA_ARITHMETIC_UNKNOWN},
     {"Char", "signed char", 1, AORTA_ARITHMETIC_UNKNOWN},
-    {"UInt16", NULL, 2, AORTA_ARITHMETIC_UNKNOWN},
-    {"UInt32", NULL, 4, AORTA_ARITHMETIC_UNKNOWN},
-    {"UInt64", NULL, 8, AORTA_ARITHMETIC_UNKNOWN},
-    {"QInt8", NULL, 1, AORTA_ARITHMETIC_UNKNOWN},
-    {"QUInt8", NULL, 1, AORTA_ARITHMETIC_UNKNOWN},
-    {"QInt32", NULL, 4, AORTA_ARITHMETIC_UNKNOWN},
+    {"Short", "short int", 2, AORTA_ARITHMETIC_UNKNOWN},
+    {"Int", "int", 4, AORTA_ARITHMETIC_UNKNOWN},
+    {"Long", "long int", 8, AORTA_ARITHMETIC_UNKNOWN},
+    {"Half", "c10::Half", 2, AORTA_IN_FP16},
+    {"Float", "float", 4, AORTA_IN_FP32},
+    {"Double", "double", 8, AORTA_IN_FP64},
     {"ComplexHalf", NULL, 4, AORTA_ARITHMETIC_UNKNOWN},
     {"ComplexFloat", "c10::complex<float>", 8, AORTA_ARITHMETIC_UNKNOWN},
     {"ComplexDouble", "c10::complex<double>", 16, AORTA_ARITHMETIC_UNKNOWN},
+    {"Bool", "bool", 1, AORTA_ARITHMETIC_UNKNOWN},
+    {"QInt8", NULL, 1, AORTA_ARITHMETIC_UNKNOWN},
+    {"QUInt8", NULL, 1, AORTA_ARITHMETIC_UNKNOWN},
+    {"QInt32", NULL, 4, AORTA_ARITHMETIC_UNKNOWN},
+    {"BFloat16", "c10::BFloat16", 2, AORTA_IN_BF16},
+    [23] = {"Float8_e5m2", "c10::Float8_e5m2", 1, AORTA_IN_FP8},
+    {"Float8_e4m3fn", "c10::Float8_e4m3fn", 1, AORTA_IN_FP8},
+    {"Float8_e5m2fnuz", "c10::Float8_e5m2fnuz", 1, AORTA_IN_FP8},
+    {"Float8_e4m3fnuz", "c10::Float8_e4m3fnuz", 1, AORTA_IN_FP8},
+    {"UInt16", NULL, 2, AORTA_ARITHMETIC_UNKNOWN},
+    {"UInt32", NULL, 4, AORTA_ARITHMETIC_UNKNOWN},
+    {"UInt64", NULL, 8, AORTA_ARITHMETIC_UNKNOWN},
+    [44] = {"Float8_e8m0fnu", "c10::Float8_e8m0fnu", 1, AORTA_IN_FP8},
+    {NULL, "c10::Float4_e2m1fn_x2", 1, AORTA_IN_FP4},
+    {NULL, "long", 8, AORTA_ARITHMETIC_UNKNOWN},
+    {NULL, "short", 2, AORTA_ARITHMETIC_UNKNOWN},
 };
-enum { ELEMENTS = sizeof element_types / sizeof *element_types };
+enum { LAST_CODE = 45, ELEMENTS = sizeof element_types / sizeof *element_types };
 
 const struct aorta_element *aorta_element_of_input(struct aorta_json_value type) {
     for (size_t i = 0; i < ELEMENTS; i++)
         if (element_types[i].cxx && aorta_json_text_is(type, element_types[i].cxx)) return &element_types[i];
     return NULL;
+}
+
+const struct aorta_element *aorta_element_of_code(int64_t code) {
+    return code >= 0 && code <= LAST_CODE && element_types[code].bytes ? &element_types[code] : NULL;
 }
 
 const struct aorta_element *aorta_element_named(const char *name) {

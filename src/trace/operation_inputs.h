@@ -37,6 +37,7 @@ struct aorta_element {
 /* NULL: not known. */
 const struct aorta_element *aorta_element_of_input(struct aorta_json_value type);
 const struct aorta_element *aorta_element_named(const char *name);
+const struct aorta_element *aorta_element_of_code(int64_t code); /* PyTorch's number, as aten::empty has it */
 
 void aorta_inputs_read(const struct aorta_operation *operation, struct aorta_inputs *inputs);
 /* A text of the trace that is JSON; NONE: of no length. */

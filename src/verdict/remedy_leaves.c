@@ -53,25 +53,6 @@ const struct aorta_inputs *aorta_remedy_inputs_of(struct remedy_model *model,
 
 /* ---- outputs ---- */
 
-static struct {
-    int code, bytes;
-    enum aorta_arithmetic arithmetic;
-} const codes[] = {
-    /* c10/core/ScalarType.h */
-    {0, 1, AORTA_ARITHMETIC_UNKNOWN},
-    {1, 1, AORTA_ARITHMETIC_UNKNOWN},
-    {2, 2, AORTA_ARITHMETIC_UNKNOWN},
-    {3, 4, AORTA_ARITHMETIC_UNKNOWN},
-    {4, 8, AORTA_ARITHMETIC_UNKNOWN},
-    {5, 2, AORTA_IN_FP16},
-    {6, 4, AORTA_IN_FP32},
-    {7, 8, AORTA_IN_FP64},
-    {11, 1, AORTA_ARITHMETIC_UNKNOWN},
-    {15, 2, AORTA_IN_BF16},
-    {23, 1, AORTA_IN_FP8},
-    {24, 1, AORTA_IN_FP8},
-};
-
 static void add_output(struct leaf *leaf, double elements, int bytes, enum aorta_arithmetic arithmetic) {
     if (leaf->output_count < LEAF_OUTPUTS)
         leaf->outputs[leaf->output_count++] = (struct leaf_tensor){elements, bytes, arithmetic};
@@ -99,8 +80,8 @@ static void add_allocated(struct leaf *leaf, const char *name, const struct aort
     int64_t code;
     if (elements < 0) return;
     if (!aorta_json_get_int(inputs->items[1 + strided].value, &code)) code = 6;
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-        if (codes[i].code == code) add_output(leaf, elements, codes[i].bytes, codes[i].arithmetic);
+    const struct aorta_element *element = aorta_element_of_code(code);
+    if (element) add_output(leaf, elements, element->bytes, element->arithmetic);
 }
 
 /* The outputs are the tensors that the operation itself allocates. Its inner operations are the next rows. */

@@ -1,6 +1,7 @@
 /* Arithmetic and bytes of operations, by hand. Inputs as Kineto writes them. */
 #include "check.h"
 #include "trace/kernel_names.h"
+#include "trace/operation_inputs.h"
 
 #include <math.h>
 #include <string.h>
@@ -282,6 +283,37 @@ static void tensile_says_its_types(void **state) {
         assert_int_equal(aorta_kernel_tensile_arithmetic(rows[i].name), rows[i].arithmetic);
 }
 
+/* Numbers of c10/core/ScalarType.h. */
+static void types_by_number(void **state) {
+    (void)state;
+    static const struct {
+        int64_t code;
+        const char *name; /* NULL: no such type */
+    } rows[] = {{0, "Byte"},
+                {4, "Long"},
+                {5, "Half"},
+                {6, "Float"},
+                {9, "ComplexFloat"},
+                {11, "Bool"},
+                {15, "BFloat16"},
+                {16, NULL},
+                {23, "Float8_e5m2"},
+                {24, "Float8_e4m3fn"},
+                {26, "Float8_e4m3fnuz"},
+                {27, "UInt16"},
+                {30, NULL},
+                {44, "Float8_e8m0fnu"},
+                {46, NULL},
+                {47, NULL},
+                {48, NULL},
+                {-1, NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct aorta_element *element = aorta_element_of_code(rows[i].code);
+        assert_ptr_equal(element, rows[i].name ? aorta_element_named(rows[i].name) : NULL);
+    }
+    assert_int_equal(aorta_element_of_code(45)->arithmetic, AORTA_IN_FP4);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensile_says_its_types),
@@ -292,6 +324,7 @@ int main(void) {
         cmocka_unit_test(inference),
         cmocka_unit_test(each_operation_is_found),
         cmocka_unit_test(kernels_by_name),
+        cmocka_unit_test(types_by_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
