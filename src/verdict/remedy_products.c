@@ -46,8 +46,8 @@ static double product_ns(const struct remedy_model *model, const struct leaf *le
     const double rate = large ? fmax(model->best[math], share * model->peak[math]) : share * model->peak[math];
     const bool halves = math == MATH_HALF && (leaf->math == MATH_FP32 || leaf->math == MATH_TF32);
     double own_ns = fmax(leaf->flops / rate, leaf->bytes * (halves ? 0.5 : 1) / model->stream);
-    /* Rows that are not aligned to 16 bytes are loaded in parts. 16 bits do not reduce the number of parts. Rows that
-     * are aligned in fp32 only lose all gain. */
+    /* Rows that are not aligned to 16 bytes are loaded in parts. 16 bits do not reduce the number of parts. If rows
+     * are aligned in fp32, but not in 16 bits, all gain is lost. */
     static const double LOADS_LEFT = 0.7;
     if (halves && leaf->kind == LEAF_PRODUCT && !aorta_remedy_aligned_with(leaf, 2))
         own_ns = fmax(own_ns, (aorta_remedy_aligned_with(leaf, 4) ? 1 : LOADS_LEFT) * leaf->ns);
@@ -279,8 +279,8 @@ static bool stays_fp32(const struct leaf *leaf) {
     return leaf->op & AORTA_OP_STAYS_FP32 && !(leaf->gradient && leaf->op & AORTA_OP_SMALL_OUTPUT);
 }
 
-/* The time of a norm in 16 bits. In NHWC it falls. In NCHW, PyTorch's batch norm in 16 bits is no faster than cuDNN's
- * in fp32. */
+/* The time of a norm in 16 bits. Batch norms in NCHW gain nothing: PyTorch's kernel in 16 bits is no faster than
+ * cuDNN's in fp32. */
 static double norm_left_ns(const struct remedy_model *model, const struct leaf *leaf) {
     const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
     if (!strstr(leaf->name, "batch_norm")) return aorta_leaf_now_ns(model, leaf) / 2;

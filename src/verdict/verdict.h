@@ -169,8 +169,8 @@ struct aorta_verdict {
  * own. The caller ends *verdict with aorta_verdict_free. The verdict borrows nothing from the analysis. An analysis can
  * have one verdict only, as this call frees its ranges (aorta_trace_ranges_free). */
 AORTA_MUST_USE aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict);
-/* The part of late launches that may be the recorder's cost, ms per step; 0: too little for a note. `launches`: per
- * step. */
+/* The part of late launches that may be the recorder's cost, ms per step; 0: too little for a note. `launches`: number
+ * per step. (verdict.c) */
 double aorta_recording_share(const struct aorta_verdict *verdict, double launches);
 AORTA_MUST_USE aorta_status aorta_verdict_clocks(struct aorta_verdict *verdict, const char *sentence);
 /* `disturbed`: what disturbed the machine; NULL: nothing. */
