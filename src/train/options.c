@@ -3,6 +3,7 @@
 #include "train/context.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- what values may be ---- */
@@ -396,25 +397,16 @@ void aorta_train_options_page(struct aorta_text *text) {
 
 /* ---- streams.high_priority ---- */
 
-static const char *const priority_keys[AORTA_ROLE_COUNT] = {
-    "streams.priorities.compute", "streams.priorities.allreduce", "streams.priorities.reducescatter",
-    "streams.priorities.aux"};
-
 static aorta_status raise_named(struct aorta_train_options *options, const char *name) {
-    const struct {
-        const char *name;
-        enum aorta_role first, last;
-    } known[] = {{"compute", AORTA_ROLE_COMPUTE, AORTA_ROLE_COMPUTE},
-                 {"allreduce", AORTA_ROLE_ALLREDUCE, AORTA_ROLE_ALLREDUCE},
-                 {"reducescatter", AORTA_ROLE_REDUCESCATTER, AORTA_ROLE_REDUCESCATTER},
-                 {"communication", AORTA_ROLE_ALLREDUCE, AORTA_ROLE_REDUCESCATTER},
-                 {"aux", AORTA_ROLE_AUX, AORTA_ROLE_AUX}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(known[i].name, name) != 0) continue;
-        for (int role = (int)known[i].first; role <= (int)known[i].last; role++)
-            options->streams.priorities[role] = AORTA_PRIORITY_HIGH;
-        return NULL;
+    const bool communication = strcmp(name, "communication") == 0;
+    bool known = communication;
+    for (const struct aorta_choice *role = roles; role->name; role++) {
+        const bool communicates = role->value == AORTA_ROLE_ALLREDUCE || role->value == AORTA_ROLE_REDUCESCATTER;
+        if (!(communication && communicates) && strcmp(role->name, name) != 0) continue;
+        options->streams.priorities[role->value] = AORTA_PRIORITY_HIGH;
+        known = true;
     }
+    if (known) return NULL;
     return aorta_config_error(&options->config, "streams.high_priority",
                               "no stream is called \"%s\"; there are compute, allreduce, reducescatter, communication "
                               "and aux",
@@ -424,9 +416,12 @@ static aorta_status raise_named(struct aorta_train_options *options, const char 
 static aorta_status set_priorities(struct aorta_train_options *options) {
     const struct aorta_string_list *list = &options->streams.high_priority;
     if (!list->items) return NULL;
-    for (int role = 0; role < AORTA_ROLE_COUNT; role++)
-        if (aorta_config_origin(&options->config, priority_keys[role])->kind == AORTA_FROM_DEFAULT)
-            options->streams.priorities[role] = AORTA_PRIORITY_NORMAL;
+    for (const struct aorta_choice *role = roles; role->name; role++) {
+        char key[64];
+        snprintf(key, sizeof key, "streams.priorities.%s", role->name);
+        if (aorta_config_origin(&options->config, key)->kind == AORTA_FROM_DEFAULT)
+            options->streams.priorities[role->value] = AORTA_PRIORITY_NORMAL;
+    }
     for (size_t i = 0; i < list->count; i++) AORTA_TRY(raise_named(options, list->items[i]));
     return NULL;
 }
