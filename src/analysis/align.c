@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool align_same(const struct aorta_align_op *a, const struct aorta_align_op *b) {
-    return a->group == b->group && a->place == b->place && a->kind == b->kind && a->named == b->named &&
-           (a->exact || a->bytes == b->bytes) && a->twin == b->twin;
-}
-
 /* Times that can be: further off than 70 years is a broken file, and its differences would not fit. */
 static bool sane(int64_t ns) {
     const int64_t most = INT64_C(1) << 61;
@@ -114,8 +109,9 @@ static AORTA_ORDER(by_group, struct aorta_align_op, AORTA_UP(group) AORTA_UP(ran
 
 static AORTA_ORDER(by_identity, struct aorta_align_op,
                    AORTA_UP(group) AORTA_UP(place) AORTA_UP(kind) AORTA_UP(named)
-                       AORTA_BY(a->exact ? 0 : aorta_order_int64(a->bytes, b->bytes)) AORTA_UP(twin) AORTA_UP(rank)
-                           AORTA_UP(first));
+                       AORTA_BY(a->exact ? 0 : aorta_order_int64(a->bytes, b->bytes)) AORTA_UP(twin));
+
+static AORTA_ORDER(by_identity_and_rank, struct aorta_align_op, AORTA_THEN(by_identity) AORTA_UP(rank) AORTA_UP(first));
 
 /* Ops of one group, by rank and start: gives each its place. */
 static void place_group(const struct aorta_align_rank *ranks, struct aorta_align_op *ops, size_t count) {
@@ -142,7 +138,7 @@ static void number_twins(struct aorta_align_op *ops, size_t count) {
     for (size_t i = 1; i < count; i++) {
         struct aorta_align_op before = ops[i - 1];
         before.twin = 0;
-        if (ops[i].rank == before.rank && align_same(&ops[i], &before)) ops[i].twin = ops[i - 1].twin + 1;
+        if (ops[i].rank == before.rank && !by_identity(&ops[i], &before)) ops[i].twin = ops[i - 1].twin + 1;
     }
 }
 
@@ -165,9 +161,9 @@ static struct aorta_align_op *align_match(const struct aorta_align_rank *ranks, 
         place_group(ranks, ops + begin, end - begin);
     }
     /* Twice: twins lie side by side only once the places are sorted, rank by rank. */
-    qsort(ops, all, sizeof *ops, by_identity);
+    qsort(ops, all, sizeof *ops, by_identity_and_rank);
     number_twins(ops, all);
-    qsort(ops, all, sizeof *ops, by_identity);
+    qsort(ops, all, sizeof *ops, by_identity_and_rank);
     return ops;
 }
 
@@ -181,18 +177,12 @@ struct work {
 
 /* ---- shared collectives ---- */
 
-static size_t identity_end(const struct aorta_align_op *ops, size_t count, size_t begin) {
-    size_t end = begin + 1;
-    while (end < count && align_same(&ops[end], &ops[begin])) end++;
-    return end;
-}
-
 /* Keeps the ops that two ranks or more have, closing ranks up; returns how many. */
 static size_t keep_shared(struct aorta_align_op *ops, size_t count, struct aorta_alignment *out,
                           struct aorta_arena *memory) {
     size_t shared = 0, parts = 0;
     for (size_t begin = 0, end; begin < count; begin = end) {
-        end = identity_end(ops, count, begin);
+        end = begin + aorta_count_equal(&ops[begin], count - begin, sizeof *ops, by_identity);
         if (end - begin < 2) continue;
         memmove(ops + parts, ops + begin, (end - begin) * sizeof *ops);
         parts += end - begin;
@@ -202,7 +192,7 @@ static size_t keep_shared(struct aorta_align_op *ops, size_t count, struct aorta
     out->parts = aorta_arena_alloc(memory, parts * sizeof *out->parts);
     if (memory->failed) return 0;
     for (size_t begin = 0, end; begin < parts; begin = end) {
-        end = identity_end(ops, parts, begin);
+        end = begin + aorta_count_equal(&ops[begin], parts - begin, sizeof *ops, by_identity);
         const struct aorta_align_op *op = &ops[begin];
         out->shared[out->shared_count++] = (struct aorta_align_shared){
             .parts = out->parts + begin,

@@ -410,8 +410,8 @@ static void name_kernels(struct sequence_search *making, const struct aorta_trac
 }
 
 static AORTA_ORDER(most_kernels_first, struct aorta_sequence,
-                   AORTA_BY(aorta_order_uint64(b->runs * b->length, a->runs * a->length)) AORTA_DOWN(ns)
-                       AORTA_UP(operation));
+                   AORTA_BY(aorta_order_int64((int64_t)(b->runs * b->length), (int64_t)(a->runs * a->length)))
+                       AORTA_DOWN(ns) AORTA_UP(operation));
 
 static void drop_single(struct aorta_sequences *sequences) {
     size_t left = 0;

@@ -216,9 +216,13 @@ static AORTA_ORDER(compare_keys, struct aorta_range,
                    AORTA_UP(info.collective) AORTA_UP(info.role) AORTA_UP(info.group_size) AORTA_UP(info.group)
                        AORTA_BY(aorta_order_int64(stride_of(a), stride_of(b))) AORTA_UP(sequence));
 
-static AORTA_ORDER(part_order, struct part, AORTA_BY(compare_keys(a->range, b->range)) AORTA_UP(item->iteration.rank));
+static AORTA_ORDER(by_shared, struct part, AORTA_BY(compare_keys(a->range, b->range)));
 
-static AORTA_ORDER(iteration_order, struct aorta_iteration, AORTA_UP(step) AORTA_UP(rank));
+static AORTA_ORDER(part_order, struct part, AORTA_THEN(by_shared) AORTA_UP(item->iteration.rank));
+
+static AORTA_ORDER(by_step, struct aorta_iteration, AORTA_UP(step));
+
+static AORTA_ORDER(iteration_order, struct aorta_iteration, AORTA_THEN(by_step) AORTA_UP(rank));
 
 static AORTA_POINTER_ORDER(step_order, struct aorta_rank_step, AORTA_UP(iteration.step) AORTA_UP(iteration.rank));
 
@@ -248,19 +252,7 @@ static void find_last(struct part *parts, size_t count) {
     }
 }
 
-static size_t same_collective(const struct part *parts, size_t count) {
-    size_t same = 1;
-    while (same < count && compare_keys(parts[0].range, parts[same].range) == 0) same++;
-    return same;
-}
-
 /* ---- clocks ---- */
-
-static size_t same_step(const struct aorta_iteration *by_step, size_t count) {
-    size_t same = 1;
-    while (same < count && by_step[same].step == by_step[0].step) same++;
-    return same;
-}
 
 static bool all_meet(const struct aorta_iteration *iterations, size_t count) {
     for (size_t i = 1; i < count; i++) {
@@ -276,13 +268,13 @@ bool aorta_clocks_are_one(struct aorta_iteration *iterations, size_t count) {
     size_t most = 0;
     if (count) qsort(iterations, count, sizeof *iterations, iteration_order);
     for (size_t i = 0, same; i < count; i += same) {
-        same = same_step(iterations + i, count - i);
+        same = aorta_count_equal(&iterations[i], count - i, sizeof *iterations, by_step);
         if (same > most) most = same;
     }
     for (size_t i = 0; i < count; i++)
         if (iterations[i].profile->own_clock) return false;
     for (size_t i = 0, same; i < count; i += same) {
-        same = same_step(iterations + i, count - i);
+        same = aorta_count_equal(&iterations[i], count - i, sizeof *iterations, by_step);
         if (same == most && all_meet(iterations + i, same)) return true;
     }
     return most < 2;
@@ -297,7 +289,7 @@ static void align_clocks(struct part *parts, size_t count, size_t ranks, struct 
     size_t collectives = 0;
     if (memory->failed) return;
     for (size_t i = 0, same; i < count; i += same) {
-        same = same_collective(parts + i, count - i);
+        same = aorta_count_equal(&parts[i], count - i, sizeof *parts, by_shared);
         first[collectives++] = i;
         for (size_t j = i; j < i + same; j++)
             ends[j] = (struct aorta_rank_end){parts[j].number, parts[j].range->end_ns};
@@ -325,7 +317,7 @@ static void pair_step(struct aorta_rank_step *const *items, size_t count, bool c
     if (used) qsort(parts, used, sizeof *parts, part_order);
     if (!common_clock) align_clocks(parts, used, count, &scratch);
     for (size_t i = 0, same; i < used; i += same) {
-        same = same_collective(parts + i, used - i);
+        same = aorta_count_equal(&parts[i], used - i, sizeof *parts, by_shared);
         find_last(parts + i, same);
     }
     aorta_arena_end(&scratch, memory);
@@ -333,20 +325,20 @@ static void pair_step(struct aorta_rank_step *const *items, size_t count, bool c
 
 bool aorta_pair_collectives(struct aorta_rank_step *items, size_t count, struct aorta_arena *memory) {
     struct aorta_arena scratch = {0};
-    struct aorta_rank_step **by_step = aorta_arena_raw(&scratch, count * sizeof *by_step);
+    struct aorta_rank_step **ordered = aorta_arena_raw(&scratch, count * sizeof *ordered);
     struct aorta_iteration *iterations = aorta_arena_raw(&scratch, count * sizeof *iterations);
     bool common_clock = true;
     for (size_t i = 0; iterations && i < count; i++) {
-        by_step[i] = &items[i];
+        ordered[i] = &items[i];
         iterations[i] = items[i].iteration;
     }
     if (iterations) {
-        qsort(by_step, count, sizeof *by_step, step_order);
+        qsort(ordered, count, sizeof *ordered, step_order);
         common_clock = aorta_clocks_are_one(iterations, count);
     }
     for (size_t i = 0, same; iterations && i < count; i += same) {
-        same = same_step(iterations + i, count - i); /* sorted alike */
-        pair_step(by_step + i, same, common_clock, memory);
+        same = aorta_count_equal(&iterations[i], count - i, sizeof *iterations, by_step); /* sorted alike */
+        pair_step(ordered + i, same, common_clock, memory);
     }
     aorta_arena_end(&scratch, memory);
     return common_clock;
@@ -396,7 +388,7 @@ struct aorta_transfers aorta_transfers_collect(const struct aorta_rank_step *ste
     struct aorta_transfers transfers = {.groups = aorta_arena_raw(memory, limit * sizeof *transfers.groups)};
     const size_t used = samples && transfers.groups ? collect_samples(steps, count, samples) : 0;
     for (size_t i = 0, same; i < used; i += same) {
-        for (same = 1; i + same < used && !aorta_by_collective(&samples[i], &samples[i + same]);) same++;
+        same = aorta_count_equal(&samples[i], used - i, sizeof *samples, aorta_by_collective);
         samples[i].time_ns = same < AORTA_TRANSFER_SAMPLES ? 0 : samples[i + same / 10].time_ns;
         transfers.groups[transfers.count++] = samples[i];
     }
@@ -484,7 +476,7 @@ void aorta_collective_times_make(const struct aorta_trace_analysis *analysis, st
     size_t count = collect_shared(analysis, samples);
     if (count) qsort(samples, count, sizeof *samples, aorta_by_collective_and_time);
     for (size_t begin = 0, end; begin < count; begin = end) {
-        for (end = begin; end < count && !aorta_by_collective(&samples[begin], &samples[end]);) end++;
+        end = begin + aorta_count_equal(&samples[begin], count - begin, sizeof *samples, aorta_by_collective);
         const size_t parts = (end - begin) * (size_t)samples[begin].ranks;
         int64_t tenth_ns = parts < AORTA_TRANSFER_SAMPLES ? -1 : (int64_t)samples[begin + (end - begin) / 10].time_ns;
         for (size_t i = begin; i < end; i++) {

@@ -11,17 +11,13 @@
 AORTA_ORDER(aorta_by_int32, int32_t, AORTA_BY(aorta_order_int64(*a, *b)));
 AORTA_ORDER(aorta_by_int64, int64_t, AORTA_BY(aorta_order_int64(*a, *b)));
 AORTA_ORDER(aorta_by_uint32, uint32_t, AORTA_BY(aorta_order_int64(*a, *b)));
-AORTA_ORDER(aorta_by_uint64, uint64_t, AORTA_BY(aorta_order_uint64(*a, *b)));
+AORTA_ORDER(aorta_by_uint64, uint64_t, AORTA_BY((*a > *b) - (*a < *b)));
 AORTA_ORDER(aorta_by_double, double, AORTA_BY((*a > *b) - (*a < *b)));
 AORTA_POINTER_ORDER(aorta_by_text, char, AORTA_BY(strcmp(a, b)));
 AORTA_ORDER(aorta_by_int64_pair, int64_t,
             AORTA_BY(aorta_order_int64(a[0], b[0])) AORTA_BY(aorta_order_int64(a[1], b[1])));
 AORTA_ORDER(aorta_by_uint32_pair, uint32_t,
             AORTA_BY(aorta_order_int64(a[0], b[0])) AORTA_BY(aorta_order_int64(a[1], b[1])));
-
-void aorta_sort_int32(int32_t *values, size_t count) {
-    if (count) qsort(values, count, sizeof *values, aorta_by_int32);
-}
 
 void aorta_sort_int64(int64_t *values, size_t count) {
     if (count) qsort(values, count, sizeof *values, aorta_by_int64);

@@ -38,10 +38,6 @@ static inline int aorta_order_int64(int64_t left, int64_t right) {
     return (left > right) - (left < right);
 }
 
-static inline int aorta_order_uint64(uint64_t left, uint64_t right) {
-    return (left > right) - (left < right);
-}
-
 /* For pointers to such values, and for structs that begin with one. */
 int aorta_by_int32(const void *left, const void *right);
 int aorta_by_int64(const void *left, const void *right);
@@ -75,8 +71,15 @@ static inline size_t aorta_count_until(const void *items, size_t count, size_t s
 size_t aorta_count_below(const void *items, size_t count, size_t size, const void *key,
                          int (*order)(const void *, const void *));
 
+/* How many of the items from the first on equal it, at least 1: of sorted items one of their groups. */
+static inline size_t aorta_count_equal(const void *items, size_t count, size_t size,
+                                       int (*order)(const void *, const void *)) {
+    size_t equal = 1;
+    while (equal < count && !order(items, (const char *)items + equal * size)) equal++;
+    return equal;
+}
+
 /* Ascending; NULL for no values is fine. */
-void aorta_sort_int32(int32_t *values, size_t count);
 void aorta_sort_int64(int64_t *values, size_t count);
 void aorta_sort_double(double *values, size_t count); /* none is NaN */
 

@@ -131,7 +131,7 @@ static aorta_status read_ranks(const char *text, struct request *request) {
         request->ranks[request->rank_count++] = (int)ranks;
         at = end;
     }
-    aorta_sort_int32(request->ranks, request->rank_count);
+    aorta_sort_rows(request->ranks, request->rank_count, sizeof *request->ranks, aorta_by_int32);
     return NULL;
 }
 

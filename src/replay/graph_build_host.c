@@ -481,13 +481,9 @@ struct place {
     int64_t sum_ns;
 };
 
-static AORTA_ORDER(by_place, struct aorta_pause, AORTA_UP(before) AORTA_UP(after) AORTA_UP(edge));
+static AORTA_ORDER(by_place, struct aorta_pause, AORTA_UP(before) AORTA_UP(after));
 
-static size_t end_of_place(const struct aorta_pause *pauses, size_t begin, size_t count) {
-    size_t end = begin;
-    while (end < count && pauses[end].before == pauses[begin].before && pauses[end].after == pauses[begin].after) end++;
-    return end;
-}
+static AORTA_ORDER(by_place_and_edge, struct aorta_pause, AORTA_THEN(by_place) AORTA_UP(edge));
 
 /* Keeps the longest places, longest first. */
 static void keep_longest(struct place *longest, struct place place) {
@@ -553,7 +549,7 @@ static size_t without_waits(const struct aorta_graph_builder *builder, struct ao
     size_t left = 0;
     for (size_t begin = 0, end; begin < count; begin = end) {
         size_t waits = 0;
-        end = end_of_place(pauses, begin, count);
+        end = begin + aorta_count_equal(&pauses[begin], count - begin, sizeof *pauses, by_place);
         for (size_t i = begin; i < end; i++) waits += awaited_by(builder, &pauses[i]) != AORTA_GRAPH_NONE;
         const bool place = waits >= FEWEST && 4 * waits >= 3 * (end - begin);
         for (size_t i = begin; i < end; i++) {
@@ -571,10 +567,10 @@ void aorta_place_pauses(struct aorta_graph_builder *builder) {
     struct aorta_pause *pauses = builder->pauses;
     size_t count = builder->pause_count;
     struct place longest[PLACES] = {0};
-    if (count) qsort(pauses, count, sizeof *pauses, by_place);
+    if (count) qsort(pauses, count, sizeof *pauses, by_place_and_edge);
     count = without_waits(builder, pauses, count);
     for (size_t begin = 0, end; begin < count; begin = end) {
-        end = end_of_place(pauses, begin, count);
+        end = begin + aorta_count_equal(&pauses[begin], count - begin, sizeof *pauses, by_place);
         struct place place = {begin, end, 0};
         for (size_t i = begin; i < end; i++) place.sum_ns += pauses[i].lag_ns;
         keep_longest(longest, place);

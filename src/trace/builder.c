@@ -165,7 +165,7 @@ uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t
             builder->memory.failed = true;
             return AORTA_TRACE_NONE;
         }
-        aorta_sort_int32(copy, rank_count);
+        aorta_sort_rows(copy, rank_count, sizeof *copy, aorta_by_int32);
     }
     const int64_t list = number_list(builder, copy, rank_count), names = (int64_t)((uint64_t)name << 32 | description);
     const uint32_t number = aorta_keys_add(&builder->group_keys, names, size, list, &builder->memory);

@@ -97,7 +97,7 @@ static void test_orders(void **state) {
     int32_t small[] = {3, INT32_MIN, INT32_MAX, -1};
     int64_t large[] = {3, INT64_MIN, INT64_MAX, -1};
     double real[] = {0.5, -1e300, 1e300, -0.5};
-    aorta_sort_int32(small, 4);
+    aorta_sort_rows(small, 4, sizeof *small, aorta_by_int32);
     aorta_sort_int64(large, 4);
     aorta_sort_double(real, 4);
     for (int i = 1; i < 4; i++) {
@@ -106,7 +106,11 @@ static void test_orders(void **state) {
         assert_true(real[i - 1] < real[i]);
     }
     aorta_sort_int64(NULL, 0);
-    assert_true(aorta_order_uint64(UINT64_MAX, 1) > 0); /* as signed numbers it would be less */
+    const uint64_t unsigned_ones[] = {UINT64_MAX, 1, 1, 2};
+    assert_true(aorta_by_uint64(&unsigned_ones[0], &unsigned_ones[1]) > 0); /* as signed numbers it would be less */
+    assert_int_equal(aorta_count_equal(unsigned_ones, 4, sizeof *unsigned_ones, aorta_by_uint64), 1);
+    assert_int_equal(aorta_count_equal(&unsigned_ones[1], 3, sizeof *unsigned_ones, aorta_by_uint64), 2);
+    assert_int_equal(aorta_count_equal(&unsigned_ones[1], 2, sizeof *unsigned_ones, aorta_by_uint64), 2);
 }
 
 /* Items by time 10, 20, 20, 20, 30:     before  20: 1, until 20: 4 */
