@@ -131,9 +131,13 @@ static aorta_status run_cache(const void *args) {
 
 /* ---- lookups ---- */
 
-static aorta_status out_of_table(int64_t id, const struct aorta_pool_slot *slot, int64_t number) {
+static aorta_status out_of_table(int64_t id, int64_t slot, int64_t rows) {
     return AORTA_ERROR(AORTA_DEVICE, "pool_forward: id %lld of slot %lld is not in [0, %lld)", (long long)id,
-                       (long long)number, (long long)slot->rows);
+                       (long long)slot, (long long)rows);
+}
+
+static int64_t lists_of(const struct aorta_pool *s) {
+    return s->sources * s->slots * s->batch;
 }
 
 enum { WIDEST = 4096 };
@@ -142,13 +146,13 @@ static aorta_status run_forward(const void *args) {
     const struct aorta_pool_args *a = args;
     const struct aorta_pool *s = &a->shape;
     float decoded[WIDEST];
-    for (int64_t cell = 0; cell < s->sources * s->slots * s->batch; cell++) {
+    for (int64_t cell = 0; cell < lists_of(s); cell++) {
         const int64_t source = cell / (s->slots * s->batch), number = cell / s->batch % s->slots;
         const struct aorta_pool_slot *slot = &a->slot[number];
         float *to = a->pooled + (source * s->batch + cell % s->batch) * s->width + slot->column;
         memset(to, 0, (size_t)slot->columns * sizeof(float));
         for (int64_t i = a->offsets[cell]; i < a->offsets[cell + 1]; i++) {
-            if (a->ids[i] < 0 || a->ids[i] >= slot->rows) return out_of_table(a->ids[i], slot, number);
+            if (a->ids[i] < 0 || a->ids[i] >= slot->rows) return out_of_table(a->ids[i], number, slot->rows);
             const float *row = row_values(slot, row_at(&a->cache, slot, a->ids[i]), decoded);
             const float weight = a->weights ? a->weights[i] : 1.0f;
             for (int64_t c = 0; c < slot->columns; c++) to[c] += weight * row[c];
@@ -177,7 +181,7 @@ static void sort_by_digit(const struct aorta_gpu_pool_args *a, int pass) {
 static aorta_status run_sort(const void *args) {
     const struct aorta_gpu_pool_args *a = args;
     const struct aorta_pool *s = &a->op.shape;
-    for (int64_t cell = 0; cell < s->sources * s->slots * s->batch; cell++) {
+    for (int64_t cell = 0; cell < lists_of(s); cell++) {
         const struct aorta_pool_slot *slot = &a->op.slot[cell / s->batch % s->slots];
         for (int64_t i = a->op.offsets[cell]; i < a->op.offsets[cell + 1]; i++) {
             a->order.rows[0][i] = (uint32_t)(slot->base + a->op.ids[i]);
@@ -263,38 +267,31 @@ static aorta_status run_rows(const void *args) {
 
 /* ---- columns ---- */
 
-static int64_t place_of(const struct aorta_columns_args *a, const struct aorta_columns_piece *piece, int64_t row) {
-    return piece->before * a->shape.batch + row * piece->stride + piece->column;
-}
-
-static aorta_status run_gather(const void *args) {
-    const struct aorta_columns_args *a = args;
+/* Between a row of all columns and the pieces of its blocks: pieces are summed, or each gets the block's columns. */
+static void move_columns(const struct aorta_columns_args *a, bool gather) {
     for (int64_t b = 0; b < a->shape.batch; b++) {
         for (int64_t i = 0; i < a->shape.blocks; i++) {
             const struct aorta_columns_block *block = &a->block[i];
-            float *to = a->row + b * a->shape.width + block->to;
+            float *row = a->row + b * a->shape.width + block->to;
             for (int64_t p = 0; p < block->pieces; p++) {
                 const struct aorta_columns_piece *piece = &a->piece[block->first + p];
-                const float *from = a->buffer + place_of(a, piece, b);
-                for (int64_t c = 0; c < block->columns; c++) to[c] = p ? to[c] + from[c] : from[c];
+                float *part = a->buffer + piece->before * a->shape.batch + b * piece->stride + piece->column;
+                if (gather)
+                    for (int64_t c = 0; c < block->columns; c++) row[c] = p ? row[c] + part[c] : part[c];
+                else
+                    memcpy(part, row, (size_t)block->columns * sizeof *row);
             }
         }
     }
+}
+
+static aorta_status run_gather(const void *args) {
+    move_columns(args, true);
     return NULL;
 }
 
 static aorta_status run_scatter(const void *args) {
-    const struct aorta_columns_args *a = args;
-    for (int64_t b = 0; b < a->shape.batch; b++) {
-        for (int64_t i = 0; i < a->shape.blocks; i++) {
-            const struct aorta_columns_block *block = &a->block[i];
-            const float *from = a->row + b * a->shape.width + block->to;
-            for (int64_t p = 0; p < block->pieces; p++) {
-                const struct aorta_columns_piece *piece = &a->piece[block->first + p];
-                memcpy(a->buffer + place_of(a, piece, b), from, (size_t)block->columns * sizeof *from);
-            }
-        }
-    }
+    move_columns(args, false);
     return NULL;
 }
 
@@ -319,13 +316,7 @@ static aorta_status run_gate_backward(const void *args) {
 
 static aorta_status check_fault(void *user) {
     struct aorta_gpu_fault met;
-    if (!aorta_ops_take_fault(user, &met)) return NULL;
-    return AORTA_ERROR(AORTA_DEVICE, "pool_forward: id %lld of slot %lld is not in [0, %lld)", (long long)met.id,
-                       (long long)met.row, (long long)met.vocab);
-}
-
-static int64_t lists_of(const struct aorta_pool *s) {
-    return s->sources * s->slots * s->batch;
+    return aorta_ops_take_fault(user, &met) ? out_of_table(met.id, met.row, met.vocab) : NULL;
 }
 
 static struct aorta_gpu_grid jagged_grid(int64_t count) {
