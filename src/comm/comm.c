@@ -387,31 +387,21 @@ aorta_status aorta_barrier(struct aorta_comm *comm, struct aorta_stream *stream)
 
 /* ---- calls with a time limit ---- */
 
-#define CHECK_NS 50000000
-
+/* The last of the caller and the thread that leaves it frees it. */
 struct bounded {
-    pthread_mutex_t lock;
-    pthread_cond_t ended;
-    bool done, abandoned;
+    _Atomic int users;
     void (*function)(void *argument);
     _Alignas(max_align_t) char argument[];
 };
 
-static void release(struct bounded *bounded) {
-    pthread_cond_destroy(&bounded->ended);
-    pthread_mutex_destroy(&bounded->lock);
-    free(bounded);
+static void leave(struct bounded *bounded) {
+    if (atomic_fetch_sub(&bounded->users, 1) == 1) free(bounded);
 }
 
 static void *run(void *user) {
     struct bounded *bounded = user;
     bounded->function(bounded->argument);
-    pthread_mutex_lock(&bounded->lock);
-    bounded->done = true;
-    bool abandoned = bounded->abandoned;
-    pthread_cond_signal(&bounded->ended);
-    pthread_mutex_unlock(&bounded->lock);
-    if (abandoned) release(bounded);
+    leave(bounded);
     return NULL;
 }
 
@@ -419,37 +409,30 @@ static bool is_set(const _Atomic bool *flag) {
     return flag && atomic_load(flag);
 }
 
-/* False when the time is over first, or the call is cancelled: the thread then owns the object. */
-static bool await(struct bounded *bounded, double timeout_s, const _Atomic bool *cancelled) {
-    const int64_t until_ns = aorta_clock_ns() + (int64_t)(timeout_s * 1e9);
-    pthread_mutex_lock(&bounded->lock);
-    while (!bounded->done && !is_set(cancelled) && aorta_clock_ns() < until_ns)
-        aorta_cond_wait_until(&bounded->ended, &bounded->lock, aorta_clock_ns() + CHECK_NS);
-    bool done = bounded->done;
-    bounded->abandoned = !done;
-    pthread_mutex_unlock(&bounded->lock);
-    return done;
-}
-
 int aorta_bounded(void (*function)(void *argument), void *argument, size_t bytes, double timeout_s,
                   const _Atomic bool *cancelled) {
+    static const struct timespec nap = {.tv_nsec = 1000000};
+    const int64_t until_ns = aorta_clock_ns() + (int64_t)(timeout_s * 1e9);
     struct bounded *made = calloc(1, sizeof *made + bytes);
     if (!made) return ENOMEM;
-    aorta_cond_init(&made->ended);
-    pthread_mutex_init(&made->lock, NULL);
+    made->users = 2;
     made->function = function;
     memcpy(made->argument, argument, bytes);
     pthread_t thread;
     int error = aorta_thread_start(&thread, run, made);
     if (error) {
-        release(made);
+        free(made);
         return error;
     }
-    pthread_detach(thread);
-    if (!await(made, timeout_s, cancelled)) return is_set(cancelled) ? ECANCELED : ETIMEDOUT;
-    memcpy(argument, made->argument, bytes);
-    release(made);
-    return 0;
+    while ((error = pthread_tryjoin_np(thread, NULL)) == EBUSY && !is_set(cancelled) && aorta_clock_ns() < until_ns)
+        nanosleep(&nap, NULL);
+    if (error)
+        pthread_detach(thread);
+    else
+        memcpy(argument, made->argument, bytes);
+    leave(made);
+    if (!error) return 0;
+    return is_set(cancelled) ? ECANCELED : ETIMEDOUT;
 }
 
 aorta_status aorta_bounded_late(const char *name, int rank, int size, double timeout_s) {
