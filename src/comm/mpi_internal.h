@@ -29,7 +29,8 @@ bool mpi_loaded(struct mpi_api *api);
 struct mpi_requests {
     const struct mpi_api *api;
     MPI_Request *items;
-    int count, capacity;
+    int count;
+    size_t capacity;
 };
 
 /* Used by one stream at a time, on that stream's thread. */

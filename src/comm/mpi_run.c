@@ -72,13 +72,8 @@ aorta_status mpi_wait(struct mpi_requests *requests, double timeout_s) {
 }
 
 MPI_Request *mpi_request_add(struct mpi_requests *requests) {
-    if (requests->count == requests->capacity) {
-        int capacity = requests->capacity ? 2 * requests->capacity : 16;
-        MPI_Request *grown = realloc(requests->items, (size_t)capacity * sizeof *grown);
-        if (!grown) return NULL;
-        requests->items = grown;
-        requests->capacity = capacity;
-    }
+    const size_t count = (size_t)requests->count + 1;
+    if (!aorta_array_fit(&requests->items, &requests->capacity, count, sizeof *requests->items)) return NULL;
     MPI_Request *added = &requests->items[requests->count++];
     *added = requests->api->request_null;
     return added;
