@@ -3,11 +3,12 @@
 #define AORTA_DEVICE_INVENTORY_H
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "device/device.h"
 #include "device/gpu.h"
 
 #include <stdbool.h>
+
+struct aorta_json;
 
 /* One vendor's driver: a library that was found, or the reason why not. */
 struct aorta_gpu_inventory {
