@@ -69,7 +69,7 @@ analyze: ## run cppcheck over the sources (clang's analyzer is part of make tidy
 format: ## format the sources with clang-format 14
 	@tools/format
 
-parity: ## hold gradients and updates of `aorta train` against PyTorch, live
+parity: ## compare gradients and updates of `aorta train` with PyTorch's
 	@scripts/bootstrap build parity
 	@$(MAKE) --no-print-directory build
 	@/usr/bin/python3 tests/parity/live.py --aorta build/release/aorta
