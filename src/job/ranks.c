@@ -42,7 +42,7 @@ static const char *get(const char *name) {
 static aorta_status read_integer(const char *name, long low, long high, int *out) {
     const char *text = get(name);
     if (!text)
-        return AORTA_ERROR(AORTA_USAGE, "environment: %s is not set, but the other variables of its launcher are",
+        return AORTA_ERROR(AORTA_USAGE, "environment: %s is not set, but other variables are; set it, or unset them",
                            name);
     char *end;
     errno = 0;

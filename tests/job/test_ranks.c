@@ -112,7 +112,7 @@ static const struct {
 } mistakes[] = {
     {"RANK=one WORLD_SIZE=2", "RANK=one is not a whole number"},
     {"RANK=1 WORLD_SIZE=2x", "WORLD_SIZE=2x is not a whole number"},
-    {"RANK=1", "WORLD_SIZE is not set"},
+    {"RANK=1", "WORLD_SIZE is not set, but other variables are; set it, or unset them"},
     {"WORLD_SIZE=2", "RANK is not set"},
     {"RANK=2 WORLD_SIZE=2", "RANK=2 must be less than WORLD_SIZE=2"},
     {"RANK=-1 WORLD_SIZE=2", "RANK=-1 must be between"},
