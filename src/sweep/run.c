@@ -60,7 +60,9 @@ static aorta_status check_same(struct session *session, const char *path) {
         status = aorta_status_join(aorta_text_check(&ours), aorta_text_check(&theirs));
     }
     if (!status && strcmp(ours.data, theirs.data) != 0)
-        status = AORTA_ERROR(AORTA_USAGE, "--resume: %s is of another sweep: %s", path, theirs.data);
+        status = AORTA_ERROR(AORTA_USAGE,
+                             "--resume: %s is of another sweep; repeat its command, or name another --output\n  %.*s",
+                             path, (int)theirs.length - 1, theirs.data);
     if (!status && session->trials->count)
         session->next_number = session->trials->items[session->trials->count - 1].number + 1;
     if (!status)
