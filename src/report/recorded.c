@@ -84,7 +84,7 @@ static aorta_status refuse_separate(const struct aorta_trace_list *list) {
     if (!aorta_trace_find_separate(list, two)) return NULL;
     return AORTA_ERROR(
         AORTA_USAGE,
-        "%s and %s name no ranks, and nothing shows that they were recorded at the same time; name one of them, or "
+        "nothing shows that %s and %s are ranks of one job, recorded at the same time; name one of them, or "
         "compare them: aorta trace compare A B (ranks of one job: rank0, rank1, ... in the names of files)",
         two[0]->path, two[1]->path);
 }

@@ -121,26 +121,31 @@ static bool is_of_a_job(const struct aorta_trace *trace) {
     return false;
 }
 
-/* Old exports of nsys have no time of day, and only made-up times begin in the same nanosecond: they show no job. */
+struct when {
+    const struct aorta_trace *trace;
+    int64_t from_ns, to_ns;
+    bool timed, job;
+};
+
+/* Old exports of nsys have no time of day, and only made-up times begin in the same nanosecond: they show no job. A
+ * rank may record later than the other ranks of its job, but not by an hour. */
+static bool are_apart(const struct when *a, const struct when *b) {
+    if ((a->job && b->job) || strcmp(a->trace->path, b->trace->path) == 0) return false;
+    if (!a->timed || !b->timed) return !a->job && !b->job;
+    const double between_ns = fmax((double)a->from_ns - (double)b->to_ns, (double)b->from_ns - (double)a->to_ns);
+    return between_ns > (a->job || b->job ? 3600e9 : 0) || (a->from_ns == b->from_ns && !a->job && !b->job);
+}
+
 bool aorta_trace_find_separate(const struct aorta_trace_list *list, const struct aorta_trace *found[2]) {
-    const struct aorta_trace *former = NULL;
-    int64_t from_ns, to_ns, former_ns[2] = {0};
-    bool former_timed = false;
+    struct when former = {0};
     for (size_t i = 0; i < list->count; i++) {
-        const struct aorta_trace *trace = list->items[i];
-        const bool timed = find_extent(trace, &from_ns, &to_ns);
-        if (is_of_a_job(trace) || (!timed && trace->format != AORTA_TRACE_NSYS)) continue;
-        const bool apart =
-            !timed || !former_timed || from_ns > former_ns[1] || to_ns < former_ns[0] || from_ns == former_ns[0];
-        if (former && strcmp(former->path, trace->path) != 0 && apart) {
-            found[0] = former;
-            found[1] = trace;
-            return true;
-        }
-        former = trace;
-        former_timed = timed;
-        former_ns[0] = from_ns;
-        former_ns[1] = to_ns;
+        struct when now = {.trace = list->items[i], .job = is_of_a_job(list->items[i])};
+        now.timed = find_extent(now.trace, &now.from_ns, &now.to_ns);
+        if (!now.timed && (now.job || now.trace->format != AORTA_TRACE_NSYS)) continue;
+        found[0] = former.trace;
+        found[1] = now.trace;
+        if (former.trace && are_apart(&former, &now)) return true;
+        former = now;
     }
     return false;
 }

@@ -18,8 +18,8 @@ size_t aorta_trace_later_cycles(const struct aorta_trace_list *list, size_t trac
  * steadiest; the earlier ones are freed. Returns the largest number of cycles; 1: nothing was removed. */
 size_t aorta_trace_take_last_cycle(struct aorta_trace_list *list);
 
-/* Two traces that nothing calls ranks of one job (no rank, no collective) and that were not recorded at one time: they
- * are separate runs. False: there are none. */
+/* Two traces, one of which nothing calls a rank of a job (no rank, no collective), that were not recorded at one time:
+ * they are separate runs. False: there are none. */
 bool aorta_trace_find_separate(const struct aorta_trace_list *list, const struct aorta_trace *found[2]);
 
 /* Gives each spool of the list a rank of its own. Ranks that the environment named stay (if two processes have one

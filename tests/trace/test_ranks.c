@@ -477,6 +477,9 @@ static void runs_one_after_the_other_are_separate(void **state) {
     traces[1].base_ns = 5000;
     traces[1].path = "run.rank1.json";
     assert_false(aorta_trace_find_separate(&both, found));
+    traces[1].base_ns = 4 * INT64_C(3600000000000); /* a job of another time of the day */
+    assert_true(aorta_trace_find_separate(&both, found));
+    traces[1].base_ns = 5000;
     traces[1].path = "fp32.json";
     work[0].class = AORTA_KERNEL_COLLECTIVE;
     assert_false(aorta_trace_find_separate(&both, found));
