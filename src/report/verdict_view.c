@@ -261,6 +261,9 @@ static void add_missing(struct build *build) {
         aorta_text_puts(&text, verdict->coverage.unanswered
                                    ? "kernels, though launches are recorded: stop other profilers, or update the driver"
                                    : "the GPU; if the program uses one: ProfilerActivity.CUDA");
+    else if (!verdict->incomplete && !(verdict->comm_ms > 0) && aorta_verdict_find(verdict, AORTA_CAUSE_COPY) &&
+             !aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE))
+        aorta_text_puts(&text, "kernels: only copies and fills are recorded");
     add_row(build, "missing", &text);
     add_missing_peaks(build);
     add_missing_sizes(build);

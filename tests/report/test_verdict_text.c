@@ -532,6 +532,19 @@ static void recordings_that_do_not_say(void **state) {
     expect("\n  missing    kernels, though launches are recorded: stop other profilers, or update the driver\n");
 }
 
+/* A program that failed before its first kernel, or a benchmark of copies. */
+static void copies_without_kernels(void **state) {
+    (void)state;
+    begin(50);
+    (void)add(AORTA_CAUSE_COPY, 50, 40);
+    expect("\n  missing    kernels: only copies and fills are recorded\n");
+    verdict.comm_ms = 4; /* collectives are kernels */
+    expect_not("missing");
+    verdict.comm_ms = 0;
+    (void)add(AORTA_CAUSE_COMPUTE, 0, 10);
+    expect_not("missing");
+}
+
 /* The missing kernels may outweigh every cause that is found. */
 static void a_recording_without_most_of_its_kernels_names_no_cause(void **state) {
     (void)state;
@@ -913,6 +926,7 @@ int main(void) {
         TEST(compute_bound_without_rates),
         TEST(exposed_communication_is_named),
         TEST(recordings_that_do_not_say),
+        TEST(copies_without_kernels),
         TEST(a_recording_without_most_of_its_kernels_names_no_cause),
         TEST(rows_say_what_figures_are_of),
         TEST(gains_below_the_spread_are_marked),
