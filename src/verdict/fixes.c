@@ -322,7 +322,8 @@ enum { ARGUMENTS = 4096 }; /* most bytes of a kernel's arguments */
 
 static bool is_parameters(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     return work->kind == AORTA_TRACE_COPY && work->bytes > 0 && work->bytes <= ARGUMENTS &&
-           aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_DEVICE;
+           aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_DEVICE &&
+           aorta_trace_page_moved(trace, work) == AORTA_COPIED_UNKNOWN;
 }
 
 static void drop_parameters(const struct aorta_launched_work *launched, const void *context) {

@@ -25,7 +25,8 @@ static bool is_pointwise(const struct aorta_launched_work *launched, size_t at) 
 bool aorta_launches_copy(const struct aorta_launched_work *launched, size_t at, enum aorta_copied how) {
     const struct aorta_trace_work *work = launched->work[at];
     return work->kind == AORTA_TRACE_COPY &&
-           aorta_copied_how(aorta_trace_text(launched->rank->trace, work->name)) == how;
+           aorta_copied_how(aorta_trace_text(launched->rank->trace, work->name)) == how &&
+           aorta_trace_page_moved(launched->rank->trace, work) == AORTA_COPIED_UNKNOWN;
 }
 
 bool aorta_launches_collective(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind) {

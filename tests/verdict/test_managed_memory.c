@@ -141,6 +141,28 @@ static void pages_come_after_the_fill_that_touches_them(void **state) {
     end();
 }
 
+/* The driver moves a page of 4 KiB for each kernel: nobody can pass it as an argument instead. */
+static void pages_are_no_parameters(void **state) {
+    (void)state;
+    enum { STEPS = 20, STEP_US = 250 };
+    struct sample_kineto sample;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < STEPS; i++) {
+        const double at = 1000 + i * STEP_US;
+        char step[32];
+        snprintf(step, sizeof step, "ProfilerStep#%d", i);
+        sample_kineto_event(&sample, "user_annotation", step, 1, at, STEP_US - 1, "");
+        sample_kineto_kernel(&sample, "add", 7, at + 1, at + 10, 100, "");
+        sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, at + 6, 110, "");
+        sample_kineto_event(&sample, "gpu_memcpy", "Memcpy HtoD (Unified memory)", 0, at + 20, 2,
+                            "\"device\": 0, \"stream\": 0, \"bytes\": 4096");
+    }
+    evaluate(&sample);
+    AORTA_EACH (const struct aorta_finding, finding, verdict.findings, verdict.finding_count)
+        assert_false(said_has(finding, AORTA_FACT_PARAMETERS));
+    end();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_host_reads_page_by_page),
@@ -149,6 +171,7 @@ int main(void) {
         cmocka_unit_test(more_blocks_need_the_same_pages),
         cmocka_unit_test(fetching_pages_is_copying),
         cmocka_unit_test(pages_come_after_the_fill_that_touches_them),
+        cmocka_unit_test(pages_are_no_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
