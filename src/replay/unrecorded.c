@@ -193,10 +193,17 @@ static const struct aorta_recording_weight weights[WEIGHTS] = {
     [SHORTEST] = {1.4, 0.92}, [LONGEST] = {0.6, 1.1}, [FOUND] = {1, 1}};
 static const double DEVICE_VARIES = 0.02; /* of a step that the device limits */
 
+/* Lags of the edges from one host's calls. Recording lengthens no other edges. */
+struct lags {
+    struct aorta_arena memory;
+    int64_t *ns[WEIGHTS]; /* with each weight */
+    size_t at;
+};
+
 struct unrecording {
     struct aorta_trace_graph *built;
     struct aorta_arena memory;
-    int64_t *lag_ns[WEIGHTS]; /* of all edges; recording lengthens none but those from hosts' calls */
+    struct lags *lags; /* of each rank that is the first of its trace */
     struct aorta_replay replay;
 };
 
@@ -218,10 +225,10 @@ static bool is_call(const struct aorta_graph *graph, uint32_t point) {
     return aorta_subject_kind(graph->subject[point]) == AORTA_SUBJECT_CALL;
 }
 
-/* Whether the edge comes from a call of the rank. */
-static bool is_of_host(const struct aorta_graph *graph, uint32_t edge, size_t rank) {
+/* The rank of the call that the edge comes from; NONE: it comes from none. */
+static uint32_t host_of(const struct aorta_graph *graph, uint32_t edge) {
     const uint32_t from = graph->from[edge];
-    return graph->rank[from] == rank && is_call(graph, from) && !aorta_graph_pinned(graph, from);
+    return is_call(graph, from) && !aorta_graph_pinned(graph, from) ? graph->rank[from] : AORTA_GRAPH_NONE;
 }
 
 /* The lag of an edge from a call without the cost of recording: for an edge between two calls without all of that cost,
@@ -245,35 +252,51 @@ static int64_t lag_without(const struct aorta_trace_graph *built, struct aorta_r
     return lag_ns > own_ns ? lag_ns - own_ns : lag_ns / 2; /* the rest of it waits for the device */
 }
 
-/* A host at a time on each processor, so that the stamps of few are in memory and not those of all. Lags, written
- * afterwards, take the place of what finding the cost took. */
+/* A host at a time on each processor, so that the stamps of few are in memory and not those of all. Lags take the place
+ * of what finding the cost took. */
 static aorta_status shorten_host(void *user, size_t rank) {
     const struct unrecording *work = user;
     const struct aorta_graph *graph = &work->built->graph;
+    struct lags *lags = &work->lags[rank];
     struct aorta_recording_cost *cost;
+    size_t edges = 0;
     if (aorta_first_of_trace(work->built->analysis, rank) != rank) return NULL;
     AORTA_TRY(aorta_recording_cost_make(work->built->analysis->ranks[rank].trace, &cost));
+    for (uint32_t i = 0; i < graph->edge_count; i++) edges += host_of(graph, i) == rank;
     for (int w = 0; w < WEIGHTS; w++) {
+        int64_t *lag_ns = lags->ns[w] = aorta_arena_raw(&lags->memory, edges * sizeof *lag_ns);
         aorta_recording_cost_weigh(cost, weights[w]);
-        for (uint32_t i = 0; i < graph->point_count; i++)
+        for (uint32_t i = 0; lag_ns && i < graph->point_count; i++)
             for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++)
-                if (is_of_host(graph, j, rank)) work->lag_ns[w][j] = lag_without(work->built, cost, j, i, weights[w]);
+                if (host_of(graph, j) == rank) *lag_ns++ = lag_without(work->built, cost, j, i, weights[w]);
     }
     aorta_recording_cost_free(cost);
-    return NULL;
+    return aorta_arena_check(&lags->memory, "the edges of hosts");
 }
 
 /* ---- replaying ---- */
 
-static double replay_with(struct unrecording *work, int64_t *lag_ns) {
-    int64_t *given_ns = work->built->graph.lag_ns;
-    work->built->graph.lag_ns = lag_ns;
+static void swap_lags(const struct unrecording *work, int weight) {
+    struct aorta_graph *graph = &work->built->graph;
+    for (uint32_t i = 0; i < graph->rank_count; i++) work->lags[i].at = 0;
+    for (uint32_t i = 0; i < graph->edge_count; i++) {
+        const uint32_t host = host_of(graph, i);
+        if (host == AORTA_GRAPH_NONE) continue;
+        int64_t *lag_ns = &work->lags[host].ns[weight][work->lags[host].at++];
+        const int64_t given_ns = graph->lag_ns[i];
+        graph->lag_ns[i] = *lag_ns;
+        *lag_ns = given_ns;
+    }
+}
+
+static double replay_without(struct unrecording *work, int weight) {
+    swap_lags(work, weight);
     aorta_replay_run(&work->built->graph, 0, &work->replay);
-    work->built->graph.lag_ns = given_ns;
+    if (weight != FOUND) swap_lags(work, weight);
     return work->replay.step_ns;
 }
 
-/* The graph gets the lags that were found, and the last replay's times. Ends that are not measured stay so, wherever
+/* The graph has the lags that were found, and gets the replay's times. Ends that are not measured stay so, wherever
  * they come to lie. */
 static void adopt(struct unrecording *work) {
     struct aorta_graph *graph = &work->built->graph;
@@ -285,7 +308,6 @@ static void adopt(struct unrecording *work) {
         if (graph->ends[i] && work->replay.point_ns[i] > end_ns[rank]) end_ns[rank] = work->replay.point_ns[i];
     }
     memcpy(graph->time_ns, work->replay.point_ns, graph->point_count * sizeof *graph->time_ns);
-    memcpy(graph->lag_ns, work->lag_ns[FOUND], graph->edge_count * sizeof *graph->lag_ns);
     for (uint32_t i = 0; i < graph->rank_count; i++)
         if (end_ns[i] != INT64_MIN) graph->ranks[i].end_ns = end_ns[i];
     for (uint32_t i = 0; i < graph->point_count; i++) {
@@ -308,19 +330,15 @@ static bool loads_beside(const struct aorta_trace_graph *built) {
 
 static aorta_status unrecord(struct unrecording *work, struct aorta_unrecorded *unrecorded) {
     const struct aorta_trace_graph *built = work->built;
-    const struct aorta_graph *graph = &built->graph;
-    for (int w = 0; w < WEIGHTS; w++)
-        work->lag_ns[w] = aorta_arena_raw(&work->memory, graph->edge_count * sizeof *graph->lag_ns);
+    work->lags = aorta_arena_alloc(&work->memory, built->graph.rank_count * sizeof *work->lags);
     AORTA_TRY(aorta_arena_check(&work->memory, "the edges of hosts"));
-    AORTA_TRY(aorta_parallel(graph->rank_count, shorten_host, work));
-    for (uint32_t i = 0; i < graph->edge_count; i++)
-        for (int w = 0; w < WEIGHTS && !is_of_host(graph, i, graph->rank[graph->from[i]]); w++)
-            work->lag_ns[w][i] = graph->lag_ns[i];
-    unrecorded->recorded_ns = replay_with(work, built->graph.lag_ns);
+    AORTA_TRY(aorta_parallel(built->graph.rank_count, shorten_host, work));
+    aorta_replay_run(&work->built->graph, 0, &work->replay);
     AORTA_TRY(aorta_arena_check(&work->replay.memory, "the times of a replay")); /* which later replays use again */
-    unrecorded->range_ns[0] = replay_with(work, work->lag_ns[SHORTEST]);
-    unrecorded->range_ns[1] = replay_with(work, work->lag_ns[LONGEST]);
-    unrecorded->step_ns = replay_with(work, work->lag_ns[FOUND]);
+    unrecorded->recorded_ns = work->replay.step_ns;
+    unrecorded->range_ns[0] = replay_without(work, SHORTEST);
+    unrecorded->range_ns[1] = replay_without(work, LONGEST);
+    unrecorded->step_ns = replay_without(work, FOUND);
     const double least_ns = (1 - DEVICE_VARIES) * unrecorded->step_ns,
                  most_ns = (1 + DEVICE_VARIES) * unrecorded->step_ns;
     if (unrecorded->range_ns[0] > least_ns) unrecorded->range_ns[0] = least_ns;
@@ -341,6 +359,7 @@ aorta_status aorta_trace_graph_unrecord(struct aorta_trace_graph *built, struct 
     }
     malloc_trim(0); /* stamps and lags do not fit where making the graph gave memory back */
     aorta_status status = unrecord(&work, unrecorded);
+    for (size_t i = 0; work.lags && i < built->graph.rank_count; i++) aorta_arena_free(&work.lags[i].memory);
     aorta_arena_free(&work.memory);
     aorta_replay_free(&work.replay);
     if (aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
