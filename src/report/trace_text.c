@@ -333,17 +333,16 @@ static void put_startup(const struct page *page) {
     while (first < rank->window_count && !aorta_trace_window_counts(analysis, &rank->windows[first])) first++;
     if (!analysis->stepped || analysis->measured || first == rank->window_count) return;
     const struct aorta_trace_window *window = &rank->windows[first];
-    const int64_t before_ns = window->start_ns - rank->figures.start_ns;
-    const int64_t ahead_ns = window->profile.overlap.lead_ns - before_ns;
+    const int64_t before_ns = window->start_ns - window->profile.overlap.lead_ns - rank->figures.start_ns;
     const double span_ns = (double)rank->figures.span_ns;
     if ((double)before_ns >= much * span_ns) {
         aorta_text_printf(&text, "the first %.3f of %.3f ms", ms(before_ns), ms(rank->figures.span_ns));
         if (analysis->warmup)
             aorta_text_printf(&text, " (%s)", aorta_counted((long long)analysis->warmup, "warm-up step").text);
         aorta_text_puts(&text, " are not in the steps below");
-    } else if ((double)ahead_ns >= noted * span_ns) {
+    } else if ((double)-before_ns >= noted * span_ns) {
         aorta_text_printf(&text, "the first step begins %.3f ms before the GPU's first work, where the span begins",
-                          ms(ahead_ns));
+                          ms(-before_ns));
     }
     put_row(page, "start-up", &text);
 }

@@ -199,6 +199,32 @@ static void a_step_that_begins_before_the_first_work_is_said(void **state) {
     end(&run);
 }
 
+/* The same, and a kernel of the step before the recording: the wait after it is in the first step, too.
+ *
+ *   GPU   | adam | batch ____ | gemm | batch ____ | gemm |      the span begins with adam */
+static void the_wait_of_the_first_step_is_in_the_step(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    struct aorta_text text = {0};
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_kernel(&sample, "adam", 7, 900, 910, 40, "");
+    for (int i = 0; i < 2; i++) {
+        char name[32];
+        const double at = 1000 + 300000 * i;
+        snprintf(name, sizeof name, "ProfilerStep#%d", i);
+        sample_kineto_event(&sample, "user_annotation", name, 1, at, 299990, "");
+        sample_kineto_kernel(&sample, "gemm", 7, at + 250000, at + 250010, 49000, "");
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    print(&run, &text);
+    said_near(run.verdict.step_ms_mean, 299, 1);
+    assert_null(strstr(text.data, "start-up"));
+    aorta_text_free(&text);
+    end(&run);
+}
+
 /* A kernel is compiled for 1754 ms and runs 400 times, 46 us each:
  *
  *   |normal| ______ compiles ______ |soft|soft|soft| ... 400
@@ -218,7 +244,7 @@ static void a_loop_of_one_kernel_has_steps(void **state) {
     assert_float_equal(run.verdict.idle_ms, 0.001, 1e-4);
     print(&run, &text);
     assert_null(said_finding(&run.verdict, AORTA_CAUSE_HOST_PAUSE));
-    said_expect(text.data, "start-up the first 1754.097 of ");
+    said_expect(text.data, "start-up the first 1754.096 of "); /* the step begins with the gap of 1 us before it */
     said_expect(text.data, " are not in the steps below");
     /* tables are of the steps, too */
     const struct aorta_trace_rank *rank = &run.analysis.ranks[0];
@@ -1299,6 +1325,7 @@ int main(void) {
         cmocka_unit_test(chosen_steps_are_no_warmup),
         cmocka_unit_test(tables_say_what_they_are_of),
         cmocka_unit_test(a_step_that_begins_before_the_first_work_is_said),
+        cmocka_unit_test(the_wait_of_the_first_step_is_in_the_step),
         cmocka_unit_test(a_loop_of_one_kernel_has_steps),
         cmocka_unit_test(late_starts_in_each_step_are_no_first_use),
         cmocka_unit_test(who_captures_graphs_is_not_asked_to),
