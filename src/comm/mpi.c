@@ -103,14 +103,13 @@ bool mpi_joined(const struct mpi_api *api) {
 
 static aorta_status check_start(const struct aorta_ranks *ranks) {
     if (ranks->mpi) return NULL;
-    if (ranks->launcher == AORTA_LAUNCH_AORTA)
-        return AORTA_ERROR(AORTA_UNSUPPORTED,
-                           "collectives on host memory need mpirun (openmpi-bin) and no --mpi never");
+    const bool ours = ranks->launcher == AORTA_LAUNCH_AORTA;
     return AORTA_ERROR(AORTA_UNSUPPORTED,
-                       "rank %d of %d was started by %s, which starts no MPI, and collectives on host memory need it. "
-                       "Start it with `aorta launch -n %d -- aorta …` or `mpirun -n %d aorta …`",
-                       ranks->rank, ranks->world_size, aorta_launcher_name(ranks->launcher), ranks->local_world_size,
-                       ranks->world_size);
+                       "rank %d of %d was started by %s%s, and collectives on host memory need it. "
+                       "Start it with `aorta launch -n %d -- aorta …`%s or `mpirun -n %d aorta …`",
+                       ranks->rank, ranks->world_size, aorta_launcher_name(ranks->launcher),
+                       ours ? " without MPI" : ", which starts no MPI", ranks->local_world_size,
+                       ours ? " (no --mpi never)" : "", ranks->world_size);
 }
 
 /* MPI keeps its state in the process; it is started once, by the first group. */

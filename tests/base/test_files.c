@@ -197,11 +197,11 @@ static void test_prepared(void **state) {
     check_ok(aorta_file_prepare("a/b/file", "--output"));
     check_ok(aorta_file_prepare("/file", "--output"));
     check_fails(aorta_file_prepare("a/b", "--output"), AORTA_CONFIG, "--output: a/b is a directory; name a file");
-    check_ok(aorta_file_replace("kept", "data", 4)); /* a rename would replace it, whatever its mode */
-    assert_int_equal(chmod("kept", 0444), 0);
-    check_fails(aorta_file_prepare("kept", "--output"), AORTA_CONFIG,
-                "--output: kept is write-protected; name another");
-    assert_int_equal(unlink("kept"), 0);
+    check_ok(aorta_file_replace("protected", "data", 4)); /* a rename would replace it, whatever its mode */
+    assert_int_equal(chmod("protected", 0444), 0);
+    check_fails(aorta_file_prepare("protected", "--output"), AORTA_CONFIG,
+                "--output: protected is write-protected; name another");
+    assert_int_equal(unlink("protected"), 0);
     check_fails(aorta_file_prepare("missing/", "--output"), AORTA_CONFIG, "missing/ is a directory; name a file");
     check_fails(aorta_file_prepare("a/b/file/c", "--output"), AORTA_CONFIG, "a/b/file is a file, not a directory");
 }

@@ -59,7 +59,7 @@ static void test_torchrun(void **state) {
     check_fails(open_as("mpi", 2, 1, &comm), AORTA_UNSUPPORTED, "torchrun, which starts no MPI");
 }
 
-/* `aorta launch --mpi never`: the message does not name the command that was typed. */
+/* `aorta launch --mpi never`: the message names the option that was typed. */
 static void test_launch_without_mpi(void **state) {
     (void)state;
     struct aorta_comm *comm;
@@ -68,7 +68,8 @@ static void test_launch_without_mpi(void **state) {
         .backend = "mpi",
         .ranks = {.launcher = AORTA_LAUNCH_AORTA, .world_size = 2, .local_world_size = 2},
         .timeout_s = 1};
-    check_fails(aorta_comm_open(&options, &comm), AORTA_UNSUPPORTED, "mpirun (openmpi-bin) and no --mpi never");
+    check_fails(aorta_comm_open(&options, &comm), AORTA_UNSUPPORTED,
+                "`aorta launch -n 2 -- aorta …` (no --mpi never) or");
 }
 
 static void test_mpi_version(void **state) {
