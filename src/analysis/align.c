@@ -1,4 +1,4 @@
-/* One clock for all ranks: which collectives of several ranks are the same, and by how much the clocks differ. */
+/* Matches the collectives of several ranks and aligns their clocks. */
 #include "analysis/align_internal.h"
 #include "base/interval.h"
 #include "base/sort.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Times that can be: further off than 70 years is a broken file, and its differences would not fit. */
+/* Whether a time is plausible. A time more than 70 years away is damage, and differences could overflow. */
 static bool sane(int64_t ns) {
     const int64_t most = INT64_C(1) << 61;
     return ns > -most && ns < most;
@@ -31,7 +31,7 @@ static uint64_t group_hash(const struct aorta_trace *trace, uint32_t row) {
     return hash | 1; /* 0 is the unknown group */
 }
 
-/* The rank's own number in the group, as peers are numbered. */
+/* The rank's number within the group, as used for peers. */
 static int own_number(const struct aorta_align_rank *rank, uint32_t row) {
     if (row == AORTA_TRACE_NONE) return rank->rank;
     const struct aorta_trace_group *group = &rank->trace->groups[row];
@@ -40,7 +40,7 @@ static int own_number(const struct aorta_align_rank *rank, uint32_t row) {
     return rank->rank;
 }
 
-/* A send and its receive are the n-th between the two ranks; sequence numbers count each rank's own. */
+/* A send is matched to its receive by order among those of the two ranks, as each rank has its own sequence numbers. */
 static struct aorta_align_op describe_pair(const struct aorta_align_rank *rank,
                                            const struct aorta_trace_collective *facts) {
     const int own = own_number(rank, facts->group);
@@ -73,7 +73,8 @@ static struct aorta_align_op describe(const struct aorta_align_rank *rank, const
                                        trace->measured != NULL || (facts->named && facts->kind == AORTA_ALL_TO_ALL)};
 }
 
-/* Kernels that share a row of collectives[] are one collective. Returns how many there are. */
+/* Collects a rank's collectives and returns their number. Kernels that share a row of collectives[] are one
+ * collective. */
 static size_t collect(const struct aorta_align_rank *rank, uint32_t index, struct aorta_align_op *ops,
                       struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
@@ -113,7 +114,7 @@ static AORTA_ORDER(by_identity, struct aorta_align_op,
 
 static AORTA_ORDER(by_identity_and_rank, struct aorta_align_op, AORTA_THEN(by_identity) AORTA_UP(rank) AORTA_UP(first));
 
-/* Ops of one group, by rank and start: gives each its place. */
+/* Sets the places of a group's ops, which are sorted by rank and start. */
 static void place_group(const struct aorta_align_rank *ranks, struct aorta_align_op *ops, size_t count) {
     bool numbered = true;
     if (ops->placed) return;
@@ -133,7 +134,7 @@ static void place_group(const struct aorta_align_rank *ranks, struct aorta_align
     }
 }
 
-/* Sequence numbers can repeat (pieces of one request): those of one rank are distinguished by their order. */
+/* Numbers ops of one rank with equal identity in their order, as parts of one request share a sequence number. */
 static void number_twins(struct aorta_align_op *ops, size_t count) {
     for (size_t i = 1; i < count; i++) {
         struct aorta_align_op before = ops[i - 1];
@@ -160,7 +161,7 @@ static struct aorta_align_op *align_match(const struct aorta_align_rank *ranks, 
         for (end = begin; end < all && ops[end].group == ops[begin].group;) end++;
         place_group(ranks, ops + begin, end - begin);
     }
-    /* Twice: twins lie side by side only once the places are sorted, rank by rank. */
+    /* Twice: twins are neighbours only once the places are sorted, rank by rank. */
     qsort(ops, all, sizeof *ops, by_identity_and_rank);
     number_twins(ops, all);
     qsort(ops, all, sizeof *ops, by_identity_and_rank);
@@ -177,7 +178,7 @@ struct work {
 
 /* ---- shared collectives ---- */
 
-/* Keeps the ops that two ranks or more have, closing ranks up; returns how many. */
+/* Keeps the ops that at least two ranks have and returns their number. */
 static size_t keep_shared(struct aorta_align_op *ops, size_t count, struct aorta_alignment *out,
                           struct aorta_arena *memory) {
     size_t shared = 0, parts = 0;
@@ -211,8 +212,8 @@ static size_t keep_shared(struct aorta_align_op *ops, size_t count, struct aorta
 
 /* ---- shifts ---- */
 
-/* Whether the ends on all ranks are one moment, which shows the shifts. Pairs count where nothing else is shared: a
- * send whose bytes fit a buffer ends before its receive. */
+/* Whether the collective's ends are used to find shifts. Pairs only if nothing else is shared, as a buffered send ends
+ * before its receive. */
 static bool aligns(const struct aorta_align_shared *shared, bool pairs) {
     return !shared->broadcast && (!shared->pair || pairs);
 }
@@ -223,7 +224,7 @@ static bool has_only_pairs(const struct aorta_alignment *out) {
     return true;
 }
 
-/* The ends that show the shifts; how many collectives. */
+/* Stores the ends that show the shifts and returns the number of collectives. */
 static size_t put_ends(const struct work *w, struct aorta_rank_end *ends, size_t *first) {
     const struct aorta_alignment *out = w->out;
     const bool pairs = has_only_pairs(out);
@@ -239,7 +240,7 @@ static size_t put_ends(const struct work *w, struct aorta_rank_end *ends, size_t
     return count;
 }
 
-/* A rank's first guess is what the files say of the time of day. */
+/* The first guess of a shift comes from the files' times of day. */
 static void find_shifts(struct work *w) {
     struct aorta_alignment *out = w->out;
     struct aorta_rank_end *ends = aorta_arena_raw(&w->memory, w->part_count * sizeof *ends);
@@ -257,7 +258,7 @@ static void find_shifts(struct work *w) {
     }
 }
 
-/* ---- what is left over ---- */
+/* ---- residuals ---- */
 
 /* Distance of a part's end from the median end of its collective. */
 struct residual {
@@ -277,7 +278,7 @@ static size_t put_residuals(const struct aorta_alignment *out, struct residual *
     return count;
 }
 
-/* Values become sorted. -1 for none. */
+/* Sorts the values. -1 if there are none. */
 static void summarise(int64_t *values, size_t count, int64_t *median_ns, int64_t *p95_ns) {
     *median_ns = count ? aorta_median_int64(values, count) : -1; /* sorts them */
     *p95_ns = count ? llround(aorta_percentile_int64(values, count, 95)) : -1;
@@ -298,8 +299,8 @@ static void find_residuals(struct work *w) {
     summarise(values, count, &out->residual_ns, &out->p95_ns);
 }
 
-/* One rank that lost records, and the order of collectives pairs each with another one from there on. The ends of one
- * collective differ by microseconds, and clocks drift by less than this in a recording. */
+/* If one rank lost records, matching by order pairs different collectives from there on. Ends of one collective differ
+ * by microseconds, and clocks drift by less than most_ns in a recording. */
 static void drop_mismatched(struct work *w) {
     static const int64_t most_ns = 250000;
     struct aorta_alignment *out = w->out;
@@ -333,8 +334,8 @@ static bool is_aligned(const struct aorta_alignment *out, const struct aorta_ali
     return true;
 }
 
-/* Keeps the ranks that were in the broadcast when the last one came: a rank that left earlier, as its root may, did not
- * wait for it. */
+/* Keeps the ranks that were still in the broadcast when the last rank came: ranks that left earlier, as the root may,
+ * did not wait. */
 static void keep_met(struct aorta_alignment *out, struct aorta_align_shared *shared) {
     struct aorta_align_part *parts = out->parts + (shared->parts - out->parts);
     int64_t last_ns = INT64_MIN;
@@ -347,7 +348,7 @@ static void keep_met(struct aorta_alignment *out, struct aorta_align_shared *sha
     shared->part_count = met;
 }
 
-/* In a broadcast that no two ranks were in at one time nobody waits: it is not shared. */
+/* Drops broadcasts without two ranks at the same time, as no rank waits in them. */
 static void drop_unmet(struct aorta_alignment *out) {
     size_t used = 0;
     AORTA_EACH (struct aorta_align_shared, shared, out->shared, out->shared_count) {
@@ -377,7 +378,7 @@ static void find_last(struct work *w, struct aorta_align_shared *shared, const s
     shared->last_rank = last->rank;
     shared->first_ns = first->start_ns;
     shared->skew_ns = last->start_ns - first->start_ns;
-    if (shared->skew_ns <= w->out->p95_ns) return; /* within what the clocks can show */
+    if (shared->skew_ns <= w->out->p95_ns) return; /* within the error of the clocks */
     struct aorta_align_clock *clock = &w->out->clocks[last->rank];
     int64_t busy_ns =
         aorta_intervals_within(&busy[last->rank], first->start_ns + clock->shift_ns, last->start_ns + clock->shift_ns);
@@ -398,7 +399,7 @@ static void find_late(struct work *w) {
     for (size_t r = 0; r < out->rank_count; r++) aorta_intervals_end(&busy[r], &w->memory);
 }
 
-/* ---- all of it ---- */
+/* ---- the alignment ---- */
 
 void aorta_align(const struct aorta_align_rank *ranks, size_t count, enum aorta_align_clocks clocks,
                  struct aorta_arena *memory, struct aorta_alignment *alignment) {
@@ -425,7 +426,7 @@ void aorta_align(const struct aorta_align_rank *ranks, size_t count, enum aorta_
 }
 
 int aorta_alignment_straggler(const struct aorta_alignment *alignment) {
-    static const double MORE = 1.25; /* than any other rank: else it is none in particular */
+    static const double MORE = 1.25; /* factor by which the straggler exceeds every other rank */
     int64_t most_ns = 0, second_ns = 0;
     int worst = -1;
     for (size_t r = 0; r < alignment->rank_count; r++) {

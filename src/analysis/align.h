@@ -1,29 +1,29 @@
-/* Aligns the clocks of the ranks, and finds which rank was late.
+/* Aligns the clocks of the ranks and finds late ranks.
  *
- * A collective ends on all its ranks at nearly the same moment, whenever they began it. So the ends of shared
- * collectives show how the clocks differ (steps.c). The difference that remains after the alignment is the
+ * A collective ends on all its ranks at nearly the same time, even if they began it at different times. So the ends of
+ * shared collectives show the offsets of the clocks (steps.c). The difference that remains is the
  * residual. Broadcasts are not used, because they end at different times on different ranks: the root does not wait.
- * They are shared by the ranks that met, which says who was late. Sends and receives end at nearly the same time; they
- * are used where ranks share nothing else.
+ * A broadcast counts as shared by the ranks that were in it at the same time, which shows the late rank. Sends and
+ * receives end at nearly the same time; they are used only if ranks share nothing else.
  *
- * Process group and sequence number identify a collective where the traces have them. Otherwise its order within the
- * process group does, and kinds and sizes must agree. Where one trace begins or ends earlier than another, the offset
- * with the smallest residual is used. */
+ * A collective is identified by process group and sequence number, if the traces have them, else by its order within
+ * the group; then kinds and sizes must agree. If traces begin or end at different times, the shift of the order with
+ * the smallest residual is used. */
 #ifndef AORTA_ANALYSIS_ALIGN_H
 #define AORTA_ANALYSIS_ALIGN_H
 
 #include "trace/trace.h"
 
-/* One rank: what one device of a trace did. Borrowed. */
+/* A rank: one device of a trace. Borrowed. */
 struct aorta_align_rank {
     int rank;
     const struct aorta_trace *trace;
     int32_t device; /* the file's number; work of other devices is ignored */
 };
 
-/* A rank's part in a shared collective. Its kernels may be several; times are from the first start to the last end. */
+/* A rank's part of a shared collective, which may have several kernels: first start to last end. */
 struct aorta_align_part {
-    uint32_t rank;            /* index among the ranks given */
+    uint32_t rank;            /* index of the rank */
     uint32_t first;           /* row of the trace's work[]: its first kernel */
     int64_t start_ns, end_ns; /* common clock */
 };
@@ -32,67 +32,68 @@ struct aorta_align_shared {
     int64_t first_ns, skew_ns;            /* first start, and last start − first start */
     const struct aorta_align_part *parts; /* ascending index; two or more */
     size_t part_count;
-    size_t left;                    /* further ranks, which left a broadcast before the last rank came */
+    size_t left;                    /* further ranks that left a broadcast before the last rank came */
     bool pair;                      /* a send and its receive */
     bool broadcast;                 /* its root does not wait */
     int group_size;                 /* -1: not known */
     int64_t bytes;                  /* -1: not known */
-    int64_t sequence;               /* the file's, -1: it has none */
-    uint32_t first_rank, last_rank; /* indices: started first and last */
+    int64_t sequence;               /* from the file; -1: none */
+    uint32_t first_rank, last_rank; /* indices of the ranks that started first and last */
     bool cause_known, device_late;  /* the last rank's device was still busy; else its host launched late */
-    /* What an analysis adds. */
+    /* Set by an analysis. */
     enum aorta_collective kind;
     uint32_t group;     /* of aorta_trace_analysis.groups; NONE: not known */
-    int64_t step;       /* number; INT64_MIN: in none */
+    int64_t step;       /* number of the step; INT64_MIN: in none */
     bool complete;      /* all ranks of its group recorded it */
-    bool chosen;        /* within the analyzed part of the recording; false: nothing was added */
-    int64_t exposed_ns; /* blamed on it, summed over ranks */
+    bool chosen;        /* within the analyzed part of the recording, so that these members are set */
+    int64_t exposed_ns; /* exposed time of this collective, summed over ranks */
 };
 
-/* How one rank came out. */
+/* The result for one rank. */
 struct aorta_align_clock {
-    int64_t shift_ns;    /* own clock − common clock, which is that of the first rank given */
-    int64_t residual_ns; /* median over its shared collectives of |end − the ranks' median end|; -1: none are shared */
-    int64_t p95_ns;      /* 95th percentile of the same */
-    size_t shared;       /* collectives it rests on */
+    int64_t shift_ns;    /* own clock − common clock, which is the first rank's */
+    int64_t residual_ns; /* median over its shared collectives of |end − median end of the ranks|; -1: none are
+                          * shared */
+    int64_t p95_ns;      /* 95th percentile of these */
+    size_t shared;       /* number of these collectives */
     bool linked;         /* collectives link it with the first rank, directly or through further ranks; else `shift_ns`
                           * comes from the time of day in the files (0 where they have none) */
-    size_t late;         /* shared collectives that it came to last */
-    int64_t late_ns;     /* and how long the first rank had waited then, in all */
+    size_t late;         /* shared collectives in which it was last */
+    int64_t late_ns;     /* total time that the first rank waited for it */
     size_t late_by_device;
 };
 
 struct aorta_alignment {
-    struct aorta_align_clock *clocks; /* one for each rank given */
+    struct aorta_align_clock *clocks; /* one per rank */
     size_t rank_count;
     struct aorta_align_shared *shared; /* ascending first start */
     size_t shared_count;
     struct aorta_align_part *parts; /* of all of them */
-    int64_t residual_ns;            /* as of one rank, over all; -1: nothing is shared */
+    int64_t residual_ns;            /* as in aorta_align_clock, of all ranks; -1: nothing is shared */
     int64_t p95_ns;
-    /* Collectives without numbers whose ends lay this far apart, so that they were not the same ones: nothing is shared
-     * then, and clocks agree by the time of day alone. -1: there was no such thing. */
+    /* Residual at which collectives without numbers were rejected as mismatched. Then nothing is shared, and clocks are
+     * aligned only by the time of day. -1: not rejected. */
     int64_t mismatch_ns;
 };
 
-/* How the ranks' clocks relate. */
+/* Relation of the ranks' clocks. */
 enum aorta_align_clocks {
     AORTA_CLOCKS_OF_TRACES, /* each rank has its own clock: collectives show the shift */
     AORTA_CLOCKS_ONE,       /* all ranks share one clock: there is no shift */
     AORTA_CLOCKS_OF_STEPS,  /* each step has its own clock: ranks share nothing, and times are not comparable */
 };
 
-/* Ranks that share nothing are no failure. */
+/* Aligns the ranks. If they share nothing, shifts come from the time of day. */
 void aorta_align(const struct aorta_align_rank *ranks, size_t count, enum aorta_align_clocks clocks,
                  struct aorta_arena *memory, struct aorta_alignment *alignment);
 
-/* The rank that caused clearly more waiting than any other, by more than the residual; -1: none. */
+/* The rank that caused clearly more waiting than any other, by more than the residual; -1 if there is none. */
 int aorta_alignment_straggler(const struct aorta_alignment *alignment);
 
-/* The clock of `trace` − that of `reference`, from the times of day when they began; 0 unless both know theirs. */
+/* The clock of `trace` − that of `reference`, from their base_ns; 0 unless both are known. */
 int64_t aorta_align_wall_shift(const struct aorta_trace *trace, const struct aorta_trace *reference);
 
-/* ---- how the clocks of ranks differ (steps.c) ---- */
+/* ---- offsets of the ranks' clocks (steps.c) ---- */
 
 /* The end of a collective on one rank, by its own clock. */
 struct aorta_rank_end {
@@ -107,8 +108,8 @@ struct aorta_rank_ends {
     size_t collectives, ranks;
 };
 
-/* shift_ns[r]: clock of rank r − common clock, which is the clock of rank 0. On entry it holds a first guess, which
- * stays for ranks that share no collective. root[r]: the first rank that r is linked with, directly or through further
+/* shift_ns[r]: clock of rank r − common clock, which is the clock of rank 0. On entry it has a first guess, which stays
+ * for ranks without shared collectives. root[r]: the first rank to which r is linked, directly or through further
  * ranks. */
 void aorta_clock_shifts(const struct aorta_rank_ends *ends, struct aorta_arena *memory, int64_t *shift_ns,
                         uint32_t *root);

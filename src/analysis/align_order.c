@@ -1,11 +1,11 @@
-/* Which collectives without numbers are the same: by the order in which ranks have them, and by when they end. */
+/* Matches collectives without numbers by their order on each rank and their end times. */
 #include "analysis/align_internal.h"
 #include "base/sort.h"
 #include "base/statistics.h"
 
 #include <stdlib.h>
 
-/* ---- the lag between two ranks that count differently ---- */
+/* ---- the lag between the orders of two ranks ---- */
 
 enum { MOST_LAGS = 256, SAMPLES = 512, FEW = 4 };
 
@@ -14,7 +14,7 @@ struct fit {
     int64_t lag, shift_ns, spread_ns; /* median difference of the ends, and median distance from it */
 };
 
-/* How the other run fits when its op i is taken for op i + lag of the reference, by so many samples. */
+/* How well the runs fit if op i of `other` is op i + lag of the reference, measured on samples. */
 static struct fit fit_of(struct aorta_align_run reference, struct aorta_align_run other, int64_t lag, int64_t samples,
                          int64_t *differences) {
     struct fit fit = {.lag = lag};
@@ -32,15 +32,14 @@ static struct fit fit_of(struct aorta_align_run reference, struct aorta_align_ru
     return fit;
 }
 
-/* Enough pairs, nearly all of which agree in kind and size. */
+/* Whether there are enough pairs, and nearly all agree in kind and size. */
 static bool plausible(const struct fit *fit, size_t shorter) {
     return fit->agreeing * 10 >= fit->pairs * 9 && fit->pairs * 2 >= (shorter < SAMPLES ? shorter : SAMPLES);
 }
 
-/* The lag with the smallest spread. A program that repeats itself exactly fits at several lags. Among those that fit
- * about as well the one that agrees best with the clocks is taken; `wall` is what these say the shift is. If both have
- * the same number of collectives, which recordings of the same steps have, it is none at all, unless another one agrees
- * as the clocks of one host do. */
+/* Finds the lag with the smallest spread. An exactly repeating program fits at several lags; of those that fit nearly
+ * as well, the lag closest to `wall_ns`, the shift by the times of day, is used. If both have equally many collectives,
+ * as recordings of the same steps do, the lag is 0 unless another lag agrees within the error of one host's clock. */
 int64_t aorta_align_lag(struct aorta_align_run reference, struct aorta_align_run other, int64_t wall_ns) {
     enum { SLACK_NS = 20000, ONE_CLOCK_NS = 250000 };
     bool same_steps = false;
@@ -65,14 +64,14 @@ int64_t aorta_align_lag(struct aorta_align_run reference, struct aorta_align_run
     return same_steps && distance > ONE_CLOCK_NS ? 0 : best;
 }
 
-/* ---- streams that belong together ---- */
+/* ---- teams of streams ---- */
 
-/* The collectives of one stream of a rank, and a member of a ring of channels: the team. */
+/* The collectives of one stream of a rank. The channels of a team form a ring (`next`). */
 struct channel {
     struct aorta_align_run run;
     uint32_t rank, next;
     int64_t lag;       /* added to a number in the run: the place in the team's order */
-    int64_t spread_ns; /* of the closest pair in its team; INT64_MAX: it has none */
+    int64_t spread_ns; /* of its closest pair in the team; INT64_MAX: none */
 };
 
 struct pair {
@@ -80,7 +79,7 @@ struct pair {
     uint32_t left, right;
 };
 
-/* What pairs have shown: own clock − that of the rank `root`. */
+/* A rank's clock as known from pairs: own clock − that of the rank `root`. */
 struct clock {
     size_t root;
     int64_t shift_ns;
@@ -103,7 +102,7 @@ static bool known(const struct aorta_align_op *op) {
 static AORTA_ORDER(by_stream, struct aorta_align_op,
                    AORTA_BY(known(a) - known(b)) AORTA_UP(rank) AORTA_UP(stream) AORTA_UP(start_ns) AORTA_UP(first));
 
-/* Whether a rank has several. */
+/* Makes the channels. Returns whether a rank has several. */
 static bool find_channels(const struct aorta_align_op *ops, size_t count, struct teams *teams) {
     bool several = false;
     for (size_t begin = 0, end; begin < count; begin = end) {
@@ -117,10 +116,10 @@ static bool find_channels(const struct aorta_align_op *ops, size_t count, struct
     return several;
 }
 
-static const int64_t TOGETHER_NS = 100000; /* two ends of one collective are at most so far apart */
+static const int64_t TOGETHER_NS = 100000; /* maximum distance between ends of one collective */
 
-/* Ranks whose recordings begin at different times have different counts. Few samples show most streams that do not
- * belong together. */
+/* The lag at which the ends of two channels are closest. Lags are tried up to the difference of the counts. A few
+ * samples exclude most channels of different teams. */
 static struct fit closest(struct aorta_align_run left, struct aorta_align_run right) {
     enum { FURTHEST = 32, GLANCE = 16 };
     int64_t differences[SAMPLES + 1];
@@ -149,7 +148,7 @@ static void find_pairs(struct teams *teams) {
         }
 }
 
-/* Whether the teams of two channels have a rank in common; so have two channels of one team. */
+/* Whether the teams of two channels have a rank in common, as two channels of one team do. */
 static bool meet(const struct teams *teams, uint32_t left, uint32_t right) {
     uint32_t a = left, b = right;
     do {
@@ -162,7 +161,8 @@ static bool meet(const struct teams *teams, uint32_t left, uint32_t right) {
     return false;
 }
 
-/* Whether the pair's shift is the one known of its two ranks; where none is, the clocks are set by it. */
+/* Whether the pair's shift agrees with the known shift of its ranks. If none is known, the clocks are set from the
+ * pair. */
 static bool fits_clocks(struct teams *teams, const struct pair *pair) {
     enum { DRIFT_NS = 50000 };
     const struct clock left = teams->clocks[teams->channels[pair->left].rank];
@@ -175,8 +175,8 @@ static bool fits_clocks(struct teams *teams, const struct pair *pair) {
     return true;
 }
 
-/* Closer pairs come first. Streams of other groups may end nearly together, but at another shift of the clocks, or
- * further apart than the members of a team. */
+/* Joins the teams of a pair; closer pairs come first. Streams of different groups may end nearly together, but with
+ * another shift of the clocks or further apart than members of a team. */
 static bool join(struct teams *teams, const struct pair *pair) {
     enum { SLACK_NS = 20000 };
     struct channel *left = &teams->channels[pair->left], *right = &teams->channels[pair->right];

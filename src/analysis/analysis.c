@@ -1,4 +1,4 @@
-/* The analysis of recorded ranks: which ranks there are, one for each device of each trace, and the order of its parts.
+/* Makes the ranks, one per device of each trace, and runs the parts of the analysis in order.
  */
 #include "analysis/analysis_internal.h"
 #include "base/parallel.h"
@@ -37,7 +37,7 @@ enum { UNNUMBERED = -1, MOST_DEVICES = 1024 };
 
 /* ---- the devices of a trace ---- */
 
-/* Ascending, each once. Neighbours mostly share a device, so the list before sorting is short. */
+/* The trace's devices, sorted and unique. Neighbouring work mostly shares a device, so the unsorted list is short. */
 static size_t devices_of(const struct aorta_trace *trace, int32_t *found) {
     size_t used = 0;
     for (size_t i = 0; i < trace->work_count; i++)
@@ -49,7 +49,7 @@ static bool only_measures(const struct aorta_trace_work *work) {
     return work->kind == AORTA_TRACE_KERNEL && aorta_kernel_only_measures((enum aorta_kernel_class)work->class);
 }
 
-/* The trace's own array where all of it belongs to the rank, else a copy of what does. */
+/* Uses the trace's own array if all work belongs to the rank, else a copy of the rank's part. */
 static void take_work(struct aorta_trace_rank *rank) {
     const struct aorta_trace *trace = rank->trace;
     size_t mine = 0;
@@ -78,7 +78,7 @@ static void take_work(struct aorta_trace_rank *rank) {
 
 /* ---- numbers of ranks ---- */
 
-/* A run's folder may hold one recording twice, for two viewers. */
+/* Whether two traces are of one recording, stored twice for two viewers. */
 static bool same_recording(const struct aorta_trace *a, const struct aorta_trace *b) {
     if (a->format != b->format || a->rank != b->rank || a->base_ns != b->base_ns) return false;
     if (a->work_count != b->work_count || a->call_count != b->call_count || !a->work_count) return false;
@@ -121,8 +121,8 @@ static void number_the_others(struct aorta_trace_analysis *analysis) {
     }
 }
 
-/* Drops devices that ran no kernel, if the trace has devices that did: a program sets up all devices that it sees.
- * Returns how many stay. */
+/* Drops devices without kernels if other devices of the trace have some, as a program initializes all visible devices.
+ * Returns the number of remaining ones. */
 static size_t without_idle(const struct aorta_trace *trace, int32_t *devices, size_t count,
                            struct aorta_arena *memory) {
     bool *computes = aorta_arena_alloc(memory, count * sizeof *computes);
@@ -140,7 +140,7 @@ static size_t without_idle(const struct aorta_trace *trace, int32_t *devices, si
 
 /* ---- all ranks ---- */
 
-/* `number`: of a trace of one device. A rank that did nothing but measure is none. */
+/* `number` is used if the trace has one device. A rank that only measured is skipped. */
 static aorta_status add_ranks(const struct aorta_trace *trace, int number, struct aorta_trace_analysis *analysis) {
     struct aorta_arena scratch = {0};
     int32_t *devices = aorta_arena_raw(&scratch, trace->work_count * sizeof *devices);
@@ -165,7 +165,7 @@ static aorta_status add_ranks(const struct aorta_trace *trace, int number, struc
     return status;
 }
 
-/* How to record kernels; NULL: no option leaves out kernels alone. */
+/* Advice for recording kernels; NULL if the format has no option that excludes only kernels. */
 static const char by_rocprof[] = "record with rocprofv3 --kernel-trace --memory-copy-trace";
 static const char *const kernels_by[AORTA_TRACE_FORMAT_COUNT] = {
     [AORTA_TRACE_ROCPROF_JSON] = by_rocprof,
@@ -175,7 +175,7 @@ static const char *const kernels_by[AORTA_TRACE_FORMAT_COUNT] = {
     [AORTA_TRACE_KINETO] = "record with ProfilerActivity.CUDA",
 };
 
-/* Calls are recorded, and nothing that they launched. NULL: there are no such calls. */
+/* An error if launches are recorded without their work; NULL if there are no such launches. */
 static aorta_status launches_alone(const struct aorta_trace_list *list) {
     size_t launches = 0;
     for (size_t i = 0; i < list->count; i++) launches += list->items[i]->coverage.unanswered;
@@ -186,7 +186,7 @@ static aorta_status launches_alone(const struct aorta_trace_list *list) {
         list->items[0]->path, list->count > 1 ? " and the other files" : "", launches, by ? ": " : "", by ? by : "");
 }
 
-/* PyTorch's files name their devices and the time of day, or have calls. */
+/* Advice for a trace without work. PyTorch's files have devices and the time of day, or calls. */
 static const char *how_to_record(const struct aorta_trace *trace) {
     const char *by = kernels_by[trace->format];
     if (trace->format == AORTA_TRACE_KINETO && trace->base_ns == INT64_MIN && !trace->device_count &&
@@ -196,7 +196,7 @@ static const char *how_to_record(const struct aorta_trace *trace) {
 }
 
 static aorta_status nothing_ran(const struct aorta_trace_list *list) {
-    for (size_t i = 0; i < list->count; i++) { /* where there was work, but none that makes sense */
+    for (size_t i = 0; i < list->count; i++) { /* there was work, but all of it was invalid */
         const struct aorta_trace_warning *bad = &list->items[i]->warnings[AORTA_REASON_BAD_EVENT];
         char place[48] = "";
         if (!bad->count) continue;
@@ -236,11 +236,11 @@ struct work {
     struct aorta_host_waits *waits;
     struct aorta_trace_parts parts;
     struct aorta_trace_analysis *analysis;
-    size_t gaps; /* to keep of each rank */
+    size_t gaps; /* to store per rank */
     struct aorta_arena memory;
 };
 
-/* Whether a step has this number. *low and *high become the lowest and the highest number. */
+/* Whether a step has this number. Sets *low and *high to the lowest and highest number. */
 static bool is_marked(const struct aorta_trace_analysis *analysis, int64_t number, int64_t *low, int64_t *high) {
     bool found = false;
     *low = INT64_MAX;
@@ -256,7 +256,7 @@ static bool is_marked(const struct aorta_trace_analysis *analysis, int64_t numbe
     return found;
 }
 
-/* One message names all that are missing. */
+/* Reports all missing numbers in one error. */
 static aorta_status check_numbers(const struct aorta_trace_analysis *analysis,
                                   const struct aorta_trace_analysis_options *options) {
     struct aorta_text missing = {0};
@@ -341,8 +341,8 @@ static bool has_step(const struct aorta_trace_rank *rank) {
     return false;
 }
 
-/* Drops ranks that have none of the chosen steps. Also drops ranks that ran only outside the steps that they mark,
- * while other ranks ran within theirs: such a rank would be compared with the steps of the other ranks. */
+/* Drops ranks without a chosen step. Also drops ranks that ran only outside their marked steps, if other ranks ran
+ * within theirs, as they would be compared with those steps. */
 static void drop_empty_ranks(struct aorta_trace_analysis *analysis) {
     size_t remaining = 0;
     bool stepped = false;
@@ -389,7 +389,7 @@ static aorta_status make_windows(struct aorta_trace_analysis *analysis,
     return analysis->measured ? aorta_trace_measured_check(analysis, options, measured) : NULL;
 }
 
-/* So little ran in the steps that they cannot be those of a program: a memset of microseconds is no sign of slow
+/* Whether so little ran in the steps that figures would be meaningless: a memset of microseconds does not show slow
  * copies. */
 static bool is_almost_empty(const struct aorta_trace_analysis *analysis) {
     enum { FEWEST = 3, SHORTEST_NS = 100000 };

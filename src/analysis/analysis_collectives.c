@@ -1,4 +1,4 @@
-/* Collectives across ranks: who took part in the same one, their tables, and how each rank comes to them. */
+/* Collectives across ranks: groups, matching, tables, arrivals of ranks and unequal all-to-alls. */
 #include "analysis/analysis_internal.h"
 #include "base/intern.h"
 #include "base/sort.h"
@@ -7,11 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Collectives of all ranks: their process groups, who took part in the same one, who was waited for (align.h). */
-
 /* ---- process groups of all ranks ---- */
 
-/* Numbers a group, identified by name and ranks, in order of arrival. AORTA_TRACE_NONE: memory is exhausted. */
+/* Numbers a group, identified by name and ranks, in order of arrival. AORTA_TRACE_NONE if memory is exhausted. */
 static uint32_t number_group(struct aorta_texts *known, const char *name, const struct aorta_trace_group *group) {
     const size_t length = strlen(name) + 1, bytes = group->rank_count * sizeof *group->ranks;
     char *key = aorta_arena_alloc(&known->arena, length + bytes);
@@ -43,7 +41,7 @@ static uint32_t world_group(struct aorta_trace_analysis *analysis, struct aorta_
 
 /* ---- one rank's parts ---- */
 
-/* `groups`: world group of each of the trace's. */
+/* `groups`: the world group of each group of the trace. */
 static struct aorta_trace_part part_of(const struct aorta_trace_analysis *analysis, const struct aorta_trace *trace,
                                        const uint32_t *groups, const struct aorta_trace_work *work) {
     struct aorta_trace_part part = {.group = AORTA_TRACE_NONE,
@@ -90,14 +88,14 @@ static void collect_parts(struct aorta_trace_analysis *analysis, struct aorta_te
 
 /* ---- the same collective on other ranks ---- */
 
-/* The rank's row of each row of its trace's work[]; NONE: it is not the rank's, or of no chosen step. NULL: the rank
- * has all of it. */
+/* By row of the trace's work[]: the rank's row; NONE if it is not the rank's, or in no chosen step. NULL if the rank
+ * has all of the trace's work. */
 static uint32_t *rows_of_trace(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
     if (!rank->source) return NULL;
     uint32_t *rows = aorta_arena_raw(memory, rank->trace->work_count * sizeof *rows);
     for (size_t i = 0; rows && i < rank->trace->work_count; i++) rows[i] = AORTA_TRACE_NONE;
     for (size_t i = rank->work_count; rows && i-- > 0;)
-        rows[rank->source[i]] = (uint32_t)i; /* of a cut kernel: its start */
+        rows[rank->source[i]] = (uint32_t)i; /* of a cut kernel: its first part */
     return rows;
 }
 
@@ -112,7 +110,7 @@ static void link_part(const struct aorta_trace_analysis *analysis, struct aorta_
     shared->group = part->group;
     shared->step = part->step;
     shared->kind = part->kind;
-    /* Where the file does not say how many ranks take part (recorded programs): all that were given. */
+    /* If the file has no group size (recorded programs), all ranks are expected. */
     const size_t size = shared->pair ? 2 : part->group_size > 0 ? (size_t)part->group_size : analysis->rank_count;
     shared->complete = size == shared->part_count + shared->left;
     shared->chosen = true;
@@ -156,7 +154,7 @@ void aorta_trace_parts_make(struct aorta_trace_analysis *analysis, struct aorta_
             limit += aorta_trace_is_collective(&analysis->ranks[i].work[k]);
     parts->items = aorta_arena_raw(memory, limit * sizeof *parts->items);
     parts->first = aorta_arena_alloc(memory, (analysis->rank_count + 1) * sizeof *parts->first);
-    struct aorta_texts known = {0}; /* groups, by what number_group makes of them */
+    struct aorta_texts known = {0}; /* groups, by the keys of number_group */
     for (size_t i = 0; parts->first && i < analysis->rank_count; i++) {
         collect_parts(analysis, &known, i, parts);
         parts->first[i + 1] = parts->count;
@@ -167,9 +165,9 @@ void aorta_trace_parts_make(struct aorta_trace_analysis *analysis, struct aorta_
     link_parts(analysis, parts);
 }
 
-/* ---- who came last ---- */
+/* ---- waits for the last rank ---- */
 
-/* How long this kernel ran before the last rank had started the same collective. */
+/* The time that a kernel ran before the last rank started the collective. */
 static int64_t wait_of(const struct aorta_trace_analysis *analysis, const struct aorta_trace_part *part) {
     const struct aorta_align_shared *shared = &analysis->alignment.shared[part->collective];
     const struct aorta_trace_work *work = &analysis->ranks[part->rank].work[part->work];
@@ -188,7 +186,7 @@ void aorta_trace_shared_finish(struct aorta_trace_analysis *analysis, struct aor
     }
 }
 
-/* ---- the tables of a rank's collectives: by kind and process group, and by their sizes as well ---- */
+/* ---- tables of a rank's collectives: by kind and process group, and also by size ---- */
 
 static int row_order(const struct aorta_trace_part *a, const struct aorta_trace_part *b) {
     int order = aorta_order_int64(a->kind, b->kind);
@@ -219,13 +217,13 @@ static void measure_bandwidth(const struct aorta_trace_part *const *parts, size_
     bool one_size = parts[0]->group_size > 1;
     for (size_t i = 1; i < count; i++) one_size &= parts[i]->group_size == parts[0]->group_size;
     double factor = one_size ? aorta_collective_bus_factor(row->kind, parts[0]->group_size) : NAN;
-    if (factor <= 0) factor = NAN; /* a barrier, or of no known kind */
+    if (factor <= 0) factor = NAN; /* a barrier, or of unknown kind */
     row->algbw_gbps = rate(row->bytes, row->times.total_ns);
     row->busbw_gbps = row->algbw_gbps * factor;
     row->transfer_busbw_gbps = rate(waited_bytes, row->transfer_ns) * factor;
 }
 
-/* What rows are made of. */
+/* Inputs of the rows. */
 struct making {
     const struct aorta_trace_analysis *analysis;
     struct aorta_trace_rank *rank;
@@ -272,7 +270,7 @@ static void make_row(const struct making *making, const struct aorta_trace_part 
 
 typedef int (*part_comparison)(const struct aorta_trace_part *a, const struct aorta_trace_part *b);
 
-/* A row for the parts that `same` finds equal, which are neighbours in `sorted`. */
+/* Makes a row per run of parts in `sorted` that `same` finds equal. */
 static struct aorta_trace_collective_row *make_rows(const struct making *making,
                                                     const struct aorta_trace_part *const *sorted, size_t part_count,
                                                     part_comparison same, int64_t *scratch, size_t *count) {
@@ -333,8 +331,6 @@ const char *aorta_trace_kind_name(const struct aorta_trace_analysis *analysis, e
     return aorta_collective_words(kind, analysis->sends);
 }
 
-/* When each rank arrives at shared collectives, and which bytes unequal all-to-alls move between which ranks. */
-
 /* ---- arrivals ---- */
 
 static void add_arrival(const struct aorta_align_shared *shared, const struct aorta_align_part *part,
@@ -371,7 +367,7 @@ static void make_arrivals(struct aorta_trace_analysis *analysis) {
 
 enum { MOST_PARTS = 4096 };
 
-/* "[3, 0, 12]". How many numbers it has; 0: it is no such list. */
+/* Reads "[3, 0, 12]" and returns the count; 0 if it is no such list. */
 static size_t parse_splits(const char *text, int64_t splits[MOST_PARTS]) {
     size_t count = 0;
     if (*text++ != '[') return 0;
@@ -400,7 +396,7 @@ static double imbalance(const int64_t *parts, size_t count, int64_t sum) {
     return sum > 0 ? (double)most * (double)count / (double)sum : NAN;
 }
 
-/* A part of more elements than a device has bytes is damage, and so is a size that does not fit them. */
+/* -1 if there are more bytes than a device has, which is damage. */
 static int64_t bytes_of(const int64_t *parts, size_t count, double element) {
     double sum = 0;
     for (size_t i = 0; i < count; i++) sum += (double)parts[i] * element;
@@ -474,7 +470,7 @@ static void make_splits(struct aorta_trace_analysis *analysis) {
 
 /* ---- nodes ---- */
 
-/* Files that list more than one device list those of the node; all must agree. */
+/* Files with more than one device list the node's devices; all files must agree. */
 static void find_nodes(struct aorta_trace_analysis *analysis, int32_t given) {
     analysis->gpus_per_node = given;
     for (size_t i = 0; i < analysis->rank_count && !given; i++) {

@@ -1,4 +1,4 @@
-/* The work of one rank as unions, gaps and the engine's profile of each window. */
+/* Unions of a rank's work, its gaps, and the profile of each window. */
 #include "analysis/analysis_internal.h"
 #include "analysis/phases.h"
 #include "base/array.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Unions and intersections of a rank's work. The work is sorted by start, so that sets grow at their end: one pass. */
+/* Unions and intersections of a rank's work are made in one pass, as the work is sorted by start. */
 
 void aorta_trace_busy_make(const struct aorta_trace_rank *rank, struct aorta_trace_busy *busy) {
     *busy = (struct aorta_trace_busy){0};
@@ -39,7 +39,7 @@ static int64_t exposed_copies(struct aorta_trace_busy *busy, struct aorta_arena 
     return exposed_ns;
 }
 
-/* The gap around the end of a chosen step whose successor was not chosen. */
+/* Finds the gap at the end of each chosen step whose successor was not chosen. */
 static void find_holes(struct aorta_trace_rank *rank, const struct aorta_intervals *all) {
     for (size_t i = 0; i + 1 < rank->window_count; i++) {
         int64_t end_ns = rank->windows[i].end_ns;
@@ -75,12 +75,9 @@ void aorta_trace_figures_make(struct aorta_trace_rank *rank, struct aorta_trace_
     figures->exposed_copy_ns = exposed_copies(busy, &rank->memory);
 }
 
-/* When the host could not launch, and the longest gaps of a rank: why it was idle, and what the host did meanwhile. */
+/* ---- waits of the host: only of threads that launch work, as a waiting watchdog delays nothing ---- */
 
-/* ---- waits of the host: only threads that launch work count, as a watchdog that waits holds nobody up ---- */
-
-/* The time lost by a wait of length d: the wait itself, and of the time until the thread's next launch what would not
- * have been lost without it, which is d at most. */
+/* The end of the time lost by a wait of length d: it includes up to d of the time until the thread's next launch. */
 static int64_t lost_until(const struct aorta_trace_call *call, int64_t next_launch_ns) {
     int64_t until_ns = call->end_ns + (call->end_ns - call->start_ns);
     if (next_launch_ns < until_ns) until_ns = next_launch_ns;
@@ -95,7 +92,7 @@ void aorta_trace_waits_make(struct aorta_trace_rank *rank, struct aorta_host_wai
     struct aorta_intervals data = {0}, device = {0};
     for (size_t i = 0; next_ns && i < trace->thread_count; i++) next_ns[i] = INT64_MAX;
     for (size_t i = trace->call_count;
-         next_ns && launching && i-- > 0;) { /* backwards, so that what comes next is known */
+         next_ns && launching && i-- > 0;) { /* backwards, so that the next launch is known */
         const struct aorta_trace_call *call = &trace->calls[i];
         if (call->kind == AORTA_CALL_DATA_WAIT)
             aorta_intervals_add(&data, call->start_ns, call->end_ns);
@@ -110,7 +107,7 @@ void aorta_trace_waits_make(struct aorta_trace_rank *rank, struct aorta_host_wai
 
 /* ---- gaps ---- */
 
-/* The work that was launched first among the work that starts where the gap ends. `from`: first row with that start. */
+/* The work with the earliest launch among the work that starts at the gap's end. `from`: first row with that start. */
 static size_t first_launched(const struct aorta_trace_rank *rank, size_t from) {
     size_t best = from;
     for (size_t i = from + 1; i < rank->work_count && rank->work[i].start_ns == rank->work[from].start_ns; i++)
@@ -124,7 +121,7 @@ static int64_t length_of(const struct aorta_trace_gap *gap) {
     return gap->end_ns - gap->start_ns;
 }
 
-/* Keeps the longest, longest first; the earlier of two alike. */
+/* Stores the gap if it is among the longest. Sorted, longest first; of equal gaps the earlier one first. */
 static void keep_longest(struct aorta_trace_rank *rank, const struct aorta_trace_gap *gap, size_t keep) {
     size_t at = rank->gap_count;
     while (at > 0 && length_of(&rank->gaps[at - 1]) < length_of(gap)) at--;
@@ -134,7 +131,7 @@ static void keep_longest(struct aorta_trace_rank *rank, const struct aorta_trace
     rank->gaps[at] = *gap;
 }
 
-/* What the host did longest while the gap lasted, and the innermost range that the program had marked there. */
+/* Sets the host's longest call during the gap, and the program's innermost range there. */
 static void look_at_host(const struct aorta_trace *trace, struct aorta_trace_gap *gap) {
     int64_t until_ns = gap->launch_ns == INT64_MIN || gap->launch_ns > gap->end_ns ? gap->end_ns : gap->launch_ns;
     int64_t longest_ns = 0;
@@ -157,7 +154,7 @@ static int64_t step_at(const struct aorta_trace_rank *rank, int64_t time_ns) {
     return INT64_MIN;
 }
 
-/* Work of no length ends a gap too, and begins the next. */
+/* Work of length 0 also ends a gap and begins the next. */
 void aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_host_waits *waits, size_t keep) {
     rank->gaps = aorta_arena_alloc(&rank->memory, (keep + 1) * sizeof *rank->gaps);
     if (!rank->gaps) return;
@@ -182,14 +179,14 @@ void aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_hos
     }
 }
 
-/* Each window as the engine's kernel view (measure/kernels.c): one range per kernel and copy, times on the ranks'
- * common clock, launches from the calls of the host. */
+/* Profiles of windows are kernel views (measure/kernels.c): one range per kernel and copy, times on the ranks' common
+ * clock, launches from the host's calls. */
 
-/* While the windows of a rank are filled. */
+/* State while the windows of a rank are filled. */
 struct filling {
     struct aorta_trace_rank *rank;
     int64_t shift_ns;                         /* own clock − common clock */
-    const struct aorta_trace_part *all_parts; /* of all ranks: a part's place there is its own number */
+    const struct aorta_trace_part *all_parts; /* of all ranks: a part's index here is its number */
     struct aorta_trace_part *parts;
     size_t part_count;
     const struct aorta_host_waits *waits;
@@ -203,7 +200,7 @@ static struct aorta_trace_part *part_of(const struct filling *filling, uint32_t 
 
 /* ---- one range ---- */
 
-/* What distinguishes matrix products: their arithmetic, else the dims of their inputs, else how they were launched. */
+/* Sets what distinguishes matrix products: flops, else the dims of inputs, else the launch geometry. */
 static void describe_product(const struct aorta_trace *trace, const struct aorta_trace_work *work,
                              struct aorta_range_info *info) {
     double flops = aorta_trace_flops(trace, work->shape);
@@ -213,7 +210,7 @@ static void describe_product(const struct aorta_trace *trace, const struct aorta
     info->alike = aorta_trace_text(trace, info->by_grid ? work->geometry : trace->shapes[work->shape].dims);
 }
 
-/* `whole`: the range is not the rest of a kernel that began in the window before. */
+/* `whole` is false for the rest of a kernel that began in an earlier window. */
 static void describe_collective(const struct filling *filling, uint32_t work, bool whole, struct aorta_range *range) {
     const struct aorta_trace_part *part = part_of(filling, work);
     range->info.kind = AORTA_RANGE_COLLECTIVE;
@@ -222,7 +219,7 @@ static void describe_collective(const struct filling *filling, uint32_t work, bo
     range->info.group = part->group == AORTA_TRACE_NONE ? -1 : (int)part->group;
     range->info.activations = aorta_brings_activations(filling->rank, &filling->rank->work[work]);
     range->info.group_size = part->group_size > 0 ? part->group_size : 0;
-    /* A rest is paired with nothing: its group never counts as complete, and its bandwidth is not compared. */
+    /* A rest is not paired, so that its group is incomplete and its bandwidth is not compared. */
     bool paired = whole && part->collective != AORTA_TRACE_NONE;
     range->sequence = paired ? (int64_t)part->collective : -1 - (int64_t)(part - filling->all_parts);
 }
@@ -257,8 +254,8 @@ static struct aorta_range range_of(const struct filling *filling, uint32_t row,
 
 /* ---- one window ---- */
 
-/* How many ranges each window has at most: work belongs to the first that ends after its start, and its rest to those
- * that it still runs in. */
+/* Sets the maximum number of ranges per window: work is in the first window that ends after its start, and in all later
+ * windows in which it still runs. */
 static void count_ranges(struct aorta_trace_rank *rank) {
     struct aorta_trace_window *window = rank->windows, *const end = window + rank->window_count;
     for (size_t i = 0; i < rank->work_count; i++) {
@@ -299,7 +296,7 @@ static void fill_ranges(struct filling *filling, struct aorta_trace_window *wind
     }
 }
 
-/* The waits of the host from `from_ns` on. */
+/* Adds the host's waits from `from_ns` on. */
 static void add_host(struct aorta_profile *profile, enum aorta_host_kind kind, const struct aorta_intervals *set,
                      int64_t from_ns, int64_t shift_ns) {
     for (size_t i = aorta_intervals_first_after(set, from_ns + shift_ns); i < set->count; i++) {
@@ -350,9 +347,9 @@ static const struct aorta_trace_step *step_of(const struct filling *filling, con
     return NULL;
 }
 
-/* The first of one or two steps begins at its mark, or where work before it ends later. A device that lets its first
- * work wait is busy with work that is not recorded: the host's mark does not count then. It would be chance that such
- * work ended within a short wait after a long time without launches. */
+/* The first of one or two steps begins at its mark, or at a later end of the work before it. The host's mark does not
+ * count if the first work had to wait, as the device was then busy with unrecorded work. A short wait after a long time
+ * without launches is no sign of such work. */
 static int64_t first_begin(const struct filling *filling, const struct aorta_trace_window *window,
                            int64_t previous_end_ns) {
     enum { CHANCE = 20 };
@@ -383,7 +380,7 @@ static void blame_parts(const struct filling *filling, const struct aorta_trace_
     }
 }
 
-/* Measured steps have their ranges; which of them other ranks recorded as well is new. */
+/* Measured steps have ranges already; only links to other ranks are set. */
 static void link_shared(const struct filling *filling, struct aorta_trace_window *window) {
     const size_t count = window->profile.range_count;
     window->shared = aorta_arena_raw(&filling->rank->memory, count * sizeof *window->shared);
@@ -415,7 +412,7 @@ void aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t shift_ns, 
             blame_parts(&filling, window);
             continue;
         }
-        if (i && window[-1].end_ns != window->start_ns) previous_end_ns = INT64_MIN; /* a step was left out between */
+        if (i && window[-1].end_ns != window->start_ns) previous_end_ns = INT64_MIN; /* a step between was not chosen */
         if (!i || window[-1].number == INT64_MIN || previous_end_ns == INT64_MIN)
             previous_end_ns = first_begin(&filling, window, previous_end_ns);
         window->led = previous_end_ns != INT64_MIN;

@@ -26,7 +26,7 @@ struct aorta_trace_times aorta_trace_times_of(int64_t *durations, size_t count) 
 static AORTA_ORDER(larger_kernel_first, struct aorta_trace_kernel_row,
                    AORTA_DOWN(step_ns) AORTA_DOWN(times.total_ns) AORTA_UP(name));
 
-/* The second part of work that a window cuts, where the window before has the first: one run of a kernel all the same.
+/* Whether the row is a later part of work that a window's end cut, so that both parts are one run.
  */
 static bool continues(const struct aorta_trace_rank *rank, size_t row) {
     const struct aorta_trace_work *work = &rank->work[row];
@@ -36,12 +36,13 @@ static bool continues(const struct aorta_trace_rank *rank, size_t row) {
     return ended && rank->windows[ended - 1].end_ns == work->start_ns;
 }
 
-/* Takes the times of each row of kernels from the work that is marked. `row_of`: by name. NULL: no memory. */
+/* The times of each row of kernels, of marked work. `row_of`: by name. NULL if memory is exhausted. */
 static struct aorta_trace_times *times_of_rows(const struct aorta_trace_rank *rank, const uint32_t *row_of,
                                                const bool *marked, struct aorta_arena *memory) {
     struct aorta_trace_times *times = aorta_arena_raw(memory, rank->kernel_count * sizeof *times);
     int64_t *durations = aorta_arena_raw(memory, rank->work_count * sizeof *durations);
-    size_t *ends = aorta_arena_alloc(memory, (rank->kernel_count + 1) * sizeof *ends); /* first where rows begin */
+    size_t *ends = aorta_arena_alloc(memory, (rank->kernel_count + 1) * sizeof *ends); /* first the beginnings of the
+                                                                                        * rows */
     if (memory->failed) return NULL;
     for (size_t i = 0; i < rank->work_count; i++) ends[row_of[rank->work[i].name] + 1] += marked[i];
     for (size_t i = 0; i < rank->kernel_count; i++) ends[i + 1] += ends[i];
@@ -89,7 +90,7 @@ static void add_launch(const struct aorta_trace *trace, const struct aorta_trace
     row->launch_ns += call->end_ns - call->start_ns;
 }
 
-/* What a name is, and its bytes, are the same for all work that bears it. */
+/* Sets kinds and sums of the rows. All work of a name has the same kind and class. */
 static void add_kinds(struct aorta_trace_rank *rank, const uint32_t *row_of) {
     for (size_t i = 0; i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
@@ -167,10 +168,10 @@ static bool alike(const struct run *a, const struct run *b) {
 /* Memory for the times of as many runs. */
 struct scratch {
     int64_t *all;
-    double *ordered; /* those alone, then those beside */
+    double *ordered; /* those alone, then those during collectives */
 };
 
-/* runs[0 .. count): one kernel and shape. */
+/* runs[0 .. count) are of one kernel and shape. */
 static struct aorta_trace_gemm_row gemm_row(const struct aorta_trace *trace, const struct run *runs, size_t count,
                                             const struct scratch *scratch) {
     struct aorta_trace_gemm_row row = {.name = runs[0].name, .shape = runs[0].shape, .geometry = runs[0].geometry};
@@ -191,7 +192,7 @@ static struct aorta_trace_gemm_row gemm_row(const struct aorta_trace *trace, con
     return row;
 }
 
-/* Which names are matrix products; the table of names is asked once per name. */
+/* By name: whether it is a matrix product, looked up once per name. */
 static bool *gemm_names(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
     bool *gemm = aorta_arena_alloc(memory, aorta_trace_text_count(rank->trace));
     for (size_t i = 0; gemm && i < rank->kernel_count; i++) {
@@ -220,7 +221,7 @@ static void group_runs(struct aorta_trace_rank *rank, struct run *runs, size_t c
     qsort(rank->gemms, rank->gemm_count, sizeof *rank->gemms, larger_gemm_first);
 }
 
-/* A recorder of ours knows what its operations are. */
+/* Our own recorder knows which operations are matrix products. */
 static bool is_measured_product(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     return trace->measured && work->shape != AORTA_TRACE_NONE &&
            trace->shapes[work->shape].extent != AORTA_SHAPE_PASS &&
@@ -250,14 +251,15 @@ void aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct aorta_in
     aorta_arena_end(&scratch, &rank->memory);
 }
 
-/* ---- the table of calls that wait for the device, by what made them ---- */
+/* ---- the table of calls that wait for the device, by caller ---- */
 
-/* Whether the place of a call is known without the range around it. */
+/* Whether operation or function of a call are known, so that its range is not needed. */
 static bool is_placed(const struct aorta_trace_sync_row *row) {
     return row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
 }
 
-/* In a row of one call total_ns is its time. Calls of one place are one row, whatever ranges are around them. */
+/* Orders rows by place. Calls of one place are one row, even in different ranges. In a row of one call, total_ns is its
+ * time. */
 static int place_order(const struct aorta_trace_sync_row *a, const struct aorta_trace_sync_row *b) {
     int order = aorta_order_int64(a->name, b->name);
     if (!order) order = aorta_order_int64(a->operation, b->operation);
@@ -276,7 +278,8 @@ static struct aorta_trace_caller caller_of(const struct aorta_trace *trace, uint
     return (struct aorta_trace_caller){call, AORTA_TRACE_NONE, AORTA_TRACE_NONE, AORTA_TRACE_NONE};
 }
 
-/* Without steps the part of a call within the device's time: before and after it nothing recorded is waited for. */
+/* Collects the waiting calls. Without steps, only the part of a call within the device's time counts, as nothing
+ * recorded is waited for outside it. */
 static size_t collect(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                       struct aorta_trace_sync_row *syncs, struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
@@ -325,7 +328,7 @@ void aorta_trace_syncs_make(const struct aorta_trace_analysis *analysis, struct 
     aorta_arena_end(&memory, &rank->memory);
 }
 
-/* Ranges of PyProf are dictionaries of all arguments: longer than a line. */
+/* The bytes of a text that are shown: ranges of PyProf are dictionaries of all arguments and longer than a line. */
 static int shown_bytes(const char *text) {
     enum { MOST = 60 };
     size_t length = strlen(text);
@@ -347,13 +350,13 @@ const char *aorta_trace_sync_name(const struct aorta_trace *trace, const struct 
 
 /* ---- streams and hardware queues: how busy each was, and which streams shared which queues ---- */
 
-/* Its times are those until which it has been busy with all work, compute, collectives and copies. */
+/* A stream or queue. The times are the ends so far of all its work, compute, collectives and copies. */
 struct lane {
     struct aorta_trace_lane_row row;
     int64_t all_ns, compute_ns, comm_ns, copy_ns;
 };
 
-/* A union that grows at its end. */
+/* Adds work to a union of sorted work. */
 static void extend(const struct aorta_trace_work *work, int64_t *until_ns, int64_t *length_ns) {
     const int64_t from = work->start_ns > *until_ns ? work->start_ns : *until_ns;
     if (work->end_ns <= from) return;
@@ -394,7 +397,7 @@ static struct aorta_trace_lane_row *take_rows(const struct lane *lanes, size_t c
     return rows;
 }
 
-/* ---- who used what ---- */
+/* ---- which streams use which queues ---- */
 
 struct use {
     uint32_t stream, queue;

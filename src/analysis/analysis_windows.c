@@ -1,4 +1,4 @@
-/* Steps: their windows on the device, those that were measured, and which of them are warm-up. */
+/* Steps: comparison of their work, warm-up, and windows on the device. */
 #include "analysis/analysis.h"
 #include "analysis/analysis_internal.h"
 #include "analysis/steps.h"
@@ -8,14 +8,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- whether steps do the same work ---- */
+/* ---- comparison of the steps' work ---- */
 
-/* Share of kernels that two steps of the same work have in common: a kernel at a step's border may be in either
+/* Minimum share of common kernels of steps with equal work; below 1, as a kernel at a step's border may be in either
  * step. */
 static const double EQUAL_SHARE = 0.95;
 
-/* The window's kernels, or copies, as numbers, ascending: equal ones have the same name and, of products, the same
- * grid, of copies about the same size. */
+/* The window's kernels or copies as sorted numbers. Equal numbers have the same name and, for products, the same grid,
+ * for copies about the same size. */
 static size_t keys_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window,
                       enum aorta_trace_kind kind, double *keys) {
     size_t count = 0;
@@ -70,12 +70,12 @@ double aorta_trace_steps_unlike(const struct aorta_trace_analysis *analysis, enu
     return pairs ? (double)unlike / (double)pairs : NAN;
 }
 
-/* Which of the first steps are not what the program does later: kernels are compiled, algorithms tried, libraries and
- * communicators opened. Steps that a recorder of ours measured have their own rule. */
+/* Warm-up are first steps that differ from later ones: kernels are compiled, algorithms tried, libraries and
+ * communicators opened. Measured steps have their own rule. */
 
 enum { FEWEST_STEPS = 3, REGULAR_STEPS = 3, MOST_WARMUP = 3 /* steps that are never a trend */ };
-static const double SLOWER = 1.5; /* times the median of the steps' second half; */
-static const double ALIKE = 1.5;  /* and what takes so much less at most comes again where a tenth of that half does */
+static const double SLOWER = 1.5; /* factor above the median of the second half; */
+static const double ALIKE = 1.5;  /* no warm-up if a tenth of that half is at most this factor shorter */
 static const double RECURS = 0.1;
 
 /* Times of counted steps, each from the end of the previous work to the step's last end. */
@@ -97,9 +97,9 @@ static bool is_slow(double step_ns, const double *later, size_t count) {
     return (double)alike < RECURS * (double)count;
 }
 
-/* Up to the last slow step of the first half, as long as no three in a row before it are regular. In the first tenth
- * they may be, if the slow step takes longer than the whole second half: libraries try algorithms in short steps of
- * their own before that. `later` has space for half of the steps and one. */
+/* Counts the steps up to the last slow one of the first half that has no three regular steps in a row before it. In the
+ * first tenth it may have them if it is longer than the whole second half, as libraries may try algorithms in short
+ * steps before it. `later` has space for half of the steps and one. */
 static size_t count_warmup(const double *step_ns, size_t count, double *later) {
     const size_t half = count / 2;
     size_t warmup = 0, regular = 0;
@@ -121,12 +121,12 @@ static size_t count_warmup(const double *step_ns, size_t count, double *later) {
     return warmup;
 }
 
-/* Steps that get ever shorter, as those of an elimination that has less left each time, are no warm-up:
+/* Steps that get ever shorter, as in an elimination on a shrinking matrix, are no warm-up:
  *
  *   warm-up   |#######|####|#|#|#|#|#|#|      the second half is even
  *   trend     |#######|######|#####|####|###|##|#|
  *
- * It takes more steps than a warm-up has, and each quarter of them is shorter than the one before. */
+ * A trend needs more steps than a warm-up, and each quarter must be shorter than the previous one. */
 static bool is_trend(const double *step_ns, size_t count, double *space) {
     enum { PARTS = 4, FEWEST = 16 };
     static const double shorter = 0.9;
@@ -152,7 +152,8 @@ static void note_trend(struct aorta_trace_analysis *analysis, const double *step
     }
 }
 
-/* A step lasts from the end of the work before it: of the first recorded work that is not known. */
+/* Excludes the first step if its start is unknown: a step begins at the end of the work before it, which may not be
+ * recorded. */
 static void leave_unled(struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count && !analysis->warmup && !analysis->unled; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
@@ -186,7 +187,7 @@ void aorta_trace_warmup_find(struct aorta_trace_analysis *analysis) {
     leave_unled(analysis);
 }
 
-/* Ranks whose steps a recorder of ours measured (aorta_trace_measured): a window is a step as it was measured. */
+/* Ranks with measured steps (aorta_trace_measured): each measured step is a window. */
 
 /* ---- warm-up ---- */
 
@@ -213,8 +214,8 @@ static bool is_chosen(int64_t number, const struct aorta_trace_analysis_options 
     return !options->step_count;
 }
 
-/* Up to the next step where that was measured too, so that there is no hole between them; a step whose batch is copied
- * long before begins within this one. */
+/* The end of a step's window: the start of the next step if that was measured too and begins after this one's end, so
+ * that there is no hole between them. A next step whose batch is copied early begins within this step. */
 static int64_t end_of(const struct aorta_trace *trace, size_t step) {
     const struct aorta_trace_step *this = &trace->steps[step], *next = this + 1;
     const bool follows = step + 1 < trace->step_count && next->number == this->number + 1 &&
@@ -223,7 +224,7 @@ static int64_t end_of(const struct aorta_trace *trace, size_t step) {
     return follows ? next->device_start_ns : this->device_end_ns + 1;
 }
 
-/* In the order of the work; `row_of`: of each row of the trace's work. */
+/* Keeps the work with a row in `row_of`, in order, and renumbers `row_of`, which is by row of the trace's work. */
 static void keep_measured_work(struct aorta_trace_rank *rank, uint32_t *row_of, size_t count) {
     if (count == rank->work_count) return;
     struct aorta_trace_work *work = aorta_arena_raw(&rank->memory, count * sizeof *work);
@@ -278,7 +279,7 @@ void aorta_trace_windows_measured(struct aorta_trace_rank *rank, const struct ao
 
 aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analysis,
                                         const struct aorta_trace_analysis_options *options, size_t steps) {
-    if (options->step_count) return NULL; /* those that are missing are named */
+    if (options->step_count) return NULL; /* missing steps were reported */
     for (size_t i = 0; i < analysis->rank_count; i++)
         if (analysis->ranks[i].window_count) return NULL;
     return AORTA_ERROR(
@@ -304,17 +305,17 @@ void aorta_trace_clocks_check(struct aorta_trace_analysis *analysis) {
     aorta_arena_end(&scratch, &analysis->memory);
 }
 
-/* Where a rank's time is cut. On the device a step reaches from the first start of work launched within its host range
- * to the first start of the next step's work. The last step reaches to the end of its work. Iterations that were
- * measured one by one also reach to the end of their work; time between them is left out. Work that runs across a cut
- * counts on each side with its part there, so that windows add up to the whole. */
+/* Cuts a rank's time. A step reaches on the device from the first start of work launched within its host range to the
+ * first start of the next step's work; the last step reaches to the end of its work. Separately measured iterations
+ * also reach to the end of their work, and time between them is excluded. Work across a cut counts on each side with
+ * its part there, so that windows add up to the whole. */
 
-/* Extent of the work launched within a step. */
+/* The extent of the work launched within a step. */
 struct reach {
     int64_t first_start_ns, last_end_ns;
 };
 
-/* The step whose host range holds the time; step_count: none. Steps are sorted and do not overlap. */
+/* The step whose host range contains the time; step_count if none. Steps are sorted and do not overlap. */
 static size_t step_at(const struct aorta_trace *trace, int64_t time_ns) {
     size_t low = aorta_count_until(trace->steps, trace->step_count, sizeof *trace->steps,
                                    offsetof(struct aorta_trace_step, start_ns), time_ns);
@@ -331,7 +332,7 @@ static void measure_reaches(const struct aorta_trace_rank *rank, struct reach *r
         if (work->start_ns < reaches[step].first_start_ns) reaches[step].first_start_ns = work->start_ns;
         if (work->end_ns > reaches[step].last_end_ns) reaches[step].last_end_ns = work->end_ns;
     }
-    for (size_t i = 0; i < trace->step_count; i++) { /* what the file says of the device, where launches are unknown */
+    for (size_t i = 0; i < trace->step_count; i++) { /* the file's device times, as launches may be unknown */
         const struct aorta_trace_step *step = &trace->steps[i];
         if (step->device_start_ns == INT64_MIN || (step->of_device && step->device != rank->device)) continue;
         if (reaches[i].first_start_ns == INT64_MAX) reaches[i].first_start_ns = step->device_start_ns;
@@ -345,7 +346,7 @@ static void add_window(struct aorta_trace_rank *rank, int64_t number, int64_t st
             (struct aorta_trace_window){.number = number, .start_ns = start_ns, .end_ns = end_ns};
 }
 
-/* Iterations measured one by one. */
+/* Windows of separately measured iterations. */
 static void place_iterations(struct aorta_trace_rank *rank, const struct reach *reaches) {
     int64_t at_ns = INT64_MIN;
     for (size_t i = 0; i < rank->trace->step_count; i++) {
@@ -374,7 +375,7 @@ static void place_windows(struct aorta_trace_rank *rank, const struct reach *rea
         at_ns = open_end_ns;
         open_number = INT64_MIN;
     }
-    add_window(rank, open_number, at_ns, last_ns + 1); /* the last nanosecond's empty work included */
+    add_window(rank, open_number, at_ns, last_ns + 1); /* includes work of length 0 at the end */
 }
 
 static void cut(struct aorta_trace_rank *rank) {
@@ -397,7 +398,7 @@ static void cut(struct aorta_trace_rank *rank) {
 
 /* ---- choosing ---- */
 
-/* The part of the work within a window; false: there is none. */
+/* The part of the work within a window. False if there is none. */
 static bool clip(const struct aorta_trace_work *work, const struct aorta_trace_window *window,
                  struct aorta_trace_work *part) {
     if (work->start_ns >= window->end_ns) return false;
@@ -405,7 +406,7 @@ static bool clip(const struct aorta_trace_work *work, const struct aorta_trace_w
     *part = *work;
     if (part->start_ns < window->start_ns) {
         part->start_ns = window->start_ns;
-        part->leads = false; /* the first part has */
+        part->leads = false; /* only the first part leads */
     }
     if (part->end_ns > window->end_ns) part->end_ns = window->end_ns;
     return true;
@@ -417,8 +418,8 @@ struct piece {
     uint32_t source;
 };
 
-/* Returns how many there are (`stepped`: within steps); fills `pieces` unless it is NULL. Windows are disjoint and
- * sorted, as is the work. */
+/* Counts the pieces (with `stepped` only those within steps) and fills `pieces` unless it is NULL. Windows are
+ * disjoint; windows and work are sorted. */
 static size_t cut_work(const struct aorta_trace_rank *rank, bool stepped, struct piece *pieces) {
     struct piece piece;
     size_t count = 0, from = 0;
@@ -442,7 +443,7 @@ static void keep_work(struct aorta_trace_rank *rank) {
     uint32_t *source = aorta_arena_raw(&rank->memory, count * sizeof *source);
     if (pieces && source) {
         cut_work(rank, false, pieces);
-        qsort(pieces, count, sizeof *pieces, aorta_by_int64_pair); /* what is cut starts anew */
+        qsort(pieces, count, sizeof *pieces, aorta_by_int64_pair); /* cut pieces have new starts */
         for (size_t i = 0; i < count; i++) {
             remaining[i] = pieces[i].work;
             source[i] = pieces[i].source;
@@ -454,8 +455,7 @@ static void keep_work(struct aorta_trace_rank *rank) {
     aorta_arena_end(&scratch, &rank->memory);
 }
 
-/* Steps may be marked where nothing ran, before or after all work: the whole is then one recording without steps, as
- * where that was asked for. */
+/* Makes everything one window without steps, if requested (`whole`) or if no work is within the marked steps. */
 static void merge_windows(struct aorta_trace_rank *rank, bool whole) {
     if (!rank->window_count || (!whole && cut_work(rank, true, NULL))) return;
     const int64_t start_ns = rank->windows[0].start_ns, end_ns = rank->windows[rank->window_count - 1].end_ns;
@@ -475,7 +475,7 @@ void aorta_trace_windows_cut(struct aorta_trace_rank *rank, const struct aorta_t
     keep_work(rank);
 }
 
-/* ---- asking ---- */
+/* ---- windows of work ---- */
 
 /* Windows come in the order of their steps. */
 struct aorta_trace_step_map aorta_trace_step_map_make(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {

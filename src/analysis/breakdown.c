@@ -80,16 +80,16 @@ const char *aorta_work_operation(struct aorta_work_names *names, const struct ao
     return *known;
 }
 
-/* Device work by module, function or phase, and which of it was launched within what a pattern names: gradients are
- * within the modules and functions of their forward pass. */
+/* Selects work launched within operations, modules, functions or ranges that match a pattern. Gradients are within the
+ * modules and functions of their forward pass. */
 
 struct aorta_within {
     const struct aorta_trace *trace;
     struct aorta_kernel_patterns *pattern;
     struct aorta_forwards forwards;
-    struct aorta_nest_range *functions, *ranges; /* the latter of files without operations */
-    uint8_t *names;                              /* by text: whether the pattern is in it */
-    bool *operations;                            /* by row: it, or one around it, has the pattern */
+    struct aorta_nest_range *functions, *ranges; /* `ranges` only in files without operations */
+    uint8_t *names;                              /* by text: enum answer, whether it matches the pattern */
+    bool *operations;                            /* by row: it or an operation around it matches the pattern */
 };
 
 enum answer { NOT_ASKED, NO, YES };
@@ -113,7 +113,7 @@ static bool shape_has(const struct aorta_within *within, const struct aorta_trac
     return !text->failed && aorta_kernel_patterns_match(within->pattern, text->data);
 }
 
-/* Those around an operation are above it. */
+/* Enclosing operations have lower rows. */
 static void ask_operations(struct aorta_within *within) {
     struct aorta_text text = {0};
     for (size_t i = 0; i < within->trace->operation_count; i++) {
@@ -143,7 +143,7 @@ aorta_status aorta_within_check(const char *regex) {
     return status;
 }
 
-/* An operation also matches by its name with the shapes of its inputs behind: "aten::mm [[8, 4], [4, 4]]". The caller
+/* An operation also matches by its name with the shapes of its inputs after it: "aten::mm [[8, 4], [4, 4]]". The caller
  * frees the pattern. AORTA_USAGE. */
 static aorta_status within_make(const struct aorta_trace *trace, const char *regex, struct aorta_arena *memory,
                                 struct aorta_within *within) {
@@ -179,18 +179,18 @@ struct making {
     const struct aorta_trace_rank *rank;
     const struct aorta_trace *trace;
     struct aorta_breakdown *breakdown;
-    struct aorta_arena *arena, scratch; /* of the rows; of all else */
+    struct aorta_arena *arena, scratch; /* of the rows; of everything else */
     size_t capacity;
-    struct aorta_keys keys;              /* of the rows: addresses of names, as equal names are one text, and inputs */
+    struct aorta_keys keys;              /* of the rows: address of the name (equal names share a text), and inputs */
     bool *seen;                          /* operations, functions or ranges with work within */
-    const struct aorta_nest_range *nest; /* of functions, or of ranges where no operation is recorded */
+    const struct aorta_nest_range *nest; /* of functions, or of ranges in files without operations */
     size_t nest_count;
     struct aorta_phases phases;
     struct aorta_work_names names;
     struct aorta_forwards forwards;
     struct aorta_breakdown_of of;
     struct aorta_within within;
-    bool any; /* something has a name */
+    bool any; /* a row has a name */
 };
 
 /* ---- rows ---- */
@@ -205,7 +205,7 @@ static struct aorta_breakdown_row *row_of(struct making *making, const char *nam
     return aorta_arena_append(making->arena, &breakdown->rows, &making->capacity, &breakdown->count, &row, sizeof row);
 }
 
-/* The first kernel of a run has all that its operation does. */
+/* Flops and bytes of a run are counted with its first kernel. */
 static void count_amount(const struct aorta_trace *trace, const struct aorta_trace_work *work,
                          struct aorta_breakdown_row *row) {
     if (work->shape == AORTA_TRACE_NONE || !row->name) return;
@@ -223,7 +223,7 @@ static void count_amount(const struct aorta_trace *trace, const struct aorta_tra
     row->arithmetic = tf32 ? AORTA_IN_TF32 : amount->arithmetic;
 }
 
-/* `own`: launched by it, not only within it. An operation within one of its own name counts once. */
+/* `own`: launched directly, not only within it. Work within nested operations of one name counts once. */
 static void count(struct making *making, size_t piece, const char *name, uint32_t inputs, bool own, bool run) {
     const struct aorta_trace_work *work = &making->rank->work[piece];
     struct aorta_breakdown_row *row = row_of(making, name, inputs);
@@ -285,7 +285,7 @@ static void count_nested(struct making *making, size_t piece) {
     if (own) count(making, piece, NULL, AORTA_TRACE_NONE, true, false);
 }
 
-/* ---- what the work itself says ---- */
+/* ---- by properties of the work itself ---- */
 
 static void count_work(struct making *making, size_t piece) {
     const struct aorta_trace_work *work = &making->rank->work[piece];
@@ -301,7 +301,7 @@ static AORTA_ORDER(larger_first, struct aorta_breakdown_row,
                    AORTA_BY(!a->name - !b->name) AORTA_DOWN(ns_within) AORTA_DOWN(ns)
                        AORTA_BY(a->name ? strcmp(a->name, b->name) : 0) AORTA_UP(inputs));
 
-/* By shape, whose rates are of what an operation launched itself. */
+/* Order by shape: by direct time, as rates are of direct launches. */
 static int larger_itself_first(const void *left, const void *right) {
     const struct aorta_breakdown_row *a = left, *b = right;
     if (!a->name == !b->name && a->ns != b->ns) return a->ns > b->ns ? -1 : 1;
@@ -365,7 +365,7 @@ aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aort
               by == AORTA_BY_SHAPE ? larger_itself_first : larger_first);
     if (!making.any) breakdown->reason = why_nothing(by);
     if (!breakdown->count && of.within)
-        breakdown->reason = "no work lies within what --within matches";
+        breakdown->reason = "no work is within what --within matches";
     else if (!breakdown->count && of.phase)
         breakdown->reason = "no work is of this phase (--by phase has those that there are)";
     aorta_kernel_patterns_free(making.within.pattern);

@@ -17,7 +17,7 @@ const char *aorta_trace_section_name(enum aorta_trace_section section) {
     return section_names[section];
 }
 
-/* Samples per rank, one recording after the other; zeros where the thing does not occur. */
+/* Samples per rank, one recording after the other; zeros if the row does not occur. */
 static double *per_rank(const struct aorta_trace_side *side, const struct compare_samples_row *row,
                         struct aorta_arena *memory) {
     double *values = aorta_arena_alloc(memory, side->step_count * sizeof *values), *at = values;
@@ -29,7 +29,7 @@ static double *per_rank(const struct aorta_trace_side *side, const struct compar
     return values;
 }
 
-/* The mean over its recordings, as aorta_compare's. */
+/* The mean over the side's recordings, as in aorta_compare. */
 static void measure(const struct aorta_trace_side *side, const struct compare_samples_row *row, const double *samples,
                     struct aorta_trace_compared *value) {
     double recordings = 0, all_ms = 0, all = 0, each = 0;
@@ -51,14 +51,14 @@ static void measure(const struct aorta_trace_side *side, const struct compare_sa
     value->mean_us = row->counted && all > 0 ? 1e3 * all_ms / all : NAN;
 }
 
-/* Measured steps may be of a CPU; everything else that has steps ran on a GPU. */
+/* Measured steps may be of a CPU; other recordings are of GPUs. */
 static bool on_gpu(const struct aorta_trace_side *side) {
     const struct aorta_trace_analysis *analysis = side->inputs->analysis;
     const struct aorta_trace *trace = analysis->rank_count ? analysis->ranks[0].trace : NULL;
     return !trace || !trace->measured || trace->on_gpu;
 }
 
-/* Recordings without steps are a series themselves. */
+/* Recordings without steps form one series. */
 static struct aorta_samples samples_of(const struct aorta_trace_comparison *c, size_t side, const double *values) {
     const struct aorta_trace_side *s = &c->sides[side];
     return (struct aorta_samples){values, s->step_count, c->stepped ? s->steps : NULL, s->count, s->pressures};
@@ -93,7 +93,7 @@ static void compare_row(struct aorta_trace_comparison *c, const struct compare_s
 static AORTA_ORDER(by_change, struct aorta_trace_compare_row,
                    AORTA_UP(section) AORTA_DOWN(largest_ms) AORTA_TEXT(name));
 
-/* The timeline's rows are met first and in their order; they stay where they are. */
+/* Moves the timeline's rows to the front in their order, and sorts the remaining rows. */
 static void sort_rows(struct aorta_trace_comparison *c) {
     size_t timeline = 0;
     struct aorta_trace_compare_row *rows = c->rows;
@@ -146,7 +146,7 @@ bool aorta_trace_regressed(const struct aorta_trace_comparison *c, size_t side, 
     return step->percent > threshold * 100 && !(step->of.p_value >= aorta_significance);
 }
 
-/* ---- what changed most ---- */
+/* ---- the largest changes ---- */
 
 static double sum_ms(const struct aorta_trace_comparison *c, enum aorta_trace_section section, size_t side) {
     double ms = 0;
@@ -155,7 +155,7 @@ static double sum_ms(const struct aorta_trace_comparison *c, enum aorta_trace_se
     return ms;
 }
 
-/* Operations launched most of the work on both sides: of a replayed graph nothing may be known. */
+/* Whether operations launched most of the work on both sides. Operations of replayed graphs may be unknown. */
 static bool operations_say_most(const struct aorta_trace_comparison *c, size_t side) {
     static const double most = 0.5;
     const size_t sides[] = {0, side};
@@ -165,7 +165,7 @@ static bool operations_say_most(const struct aorta_trace_comparison *c, size_t s
     return sum_ms(c, AORTA_SECTION_OPERATION, 0) > 0;
 }
 
-/* Whether the operation of this name runs on one of the two sides only. */
+/* Whether the operation of this name runs only on one of the two sides. */
 static bool is_alone(const struct aorta_trace_comparison *c, size_t side, const char *name) {
     AORTA_EACH (const struct aorta_trace_compare_row, row, c->rows, c->row_count)
         if (row->section == AORTA_SECTION_OPERATION && !strcmp(row->name, name))
@@ -173,7 +173,8 @@ static bool is_alone(const struct aorta_trace_comparison *c, size_t side, const 
     return false;
 }
 
-/* Whether other operations do on one side what operations do on the other: "aten::clamp_min", "aten::threshold_". */
+/* Whether the operations of a subtree replace each other, as each runs only on one side: "aten::clamp_min",
+ * "aten::threshold_". */
 static bool is_replacement(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row,
                            size_t side) {
     const size_t sides[] = {0, side};
@@ -211,8 +212,8 @@ static bool is_one_thing(const struct aorta_trace_comparison *c, const struct ao
     return row->section == AORTA_SECTION_OPERATION ? !is_replaced(c, row, side) : is_replacement(c, row, side);
 }
 
-/* Where chance is not known, each change counts. Where the step's change is significant, a row that makes half of it
- * need not stand out from all rows. `rows`: a place for each row. */
+/* If p is unknown, each change counts. If the step's change is significant, a row with half of it only needs its own p,
+ * without correction. `rows` has space for each row. */
 static const struct aorta_trace_compare_row *find_largest(const struct aorta_trace_comparison *c, size_t side,
                                                           bool longer, struct aorta_compared *rows) {
     static const double least = 0.01; /* of the base's step */
@@ -271,7 +272,7 @@ aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs,
 
 /* ---- labels ---- */
 
-/* Length of the folders that all paths begin with, with the last slash. */
+/* Length of the folders common to all paths, including the last slash. */
 static size_t common_folders(const char *const *paths, size_t count) {
     size_t same = 0;
     for (size_t i = 0; paths[0][i]; i++) {

@@ -1,4 +1,4 @@
-/* Samples of recordings that are compared, and the tree of what launched their work. */
+/* Samples of compared recordings, and the tree of launching modules and operations. */
 #include "analysis/breakdown.h"
 #include "analysis/compare.h"
 #include "base/array.h"
@@ -38,12 +38,12 @@ struct walking {
     struct aorta_call_trees *trees;
     size_t input;
     const struct aorta_trace *trace;
-    const char **operations, **modules; /* by text: common names; NULL: not asked yet */
+    const char **operations, **modules; /* by text: common names; NULL: not looked up yet */
     struct aorta_nest_range *nest;      /* of the functions */
     struct aorta_forwards forwards;
 };
 
-/* LlamaRMSNorm_3: LlamaRMSNorm. NULL: a function, no module. */
+/* LlamaRMSNorm for LlamaRMSNorm_3. NULL for a function. */
 static const char *module_name(struct walking *w, uint32_t text) {
     const char *name = aorta_module_name(aorta_trace_text(w->trace, text));
     if (!name || w->modules[text]) return w->modules[text];
@@ -54,7 +54,7 @@ static const char *module_name(struct walking *w, uint32_t text) {
     return w->modules[text];
 }
 
-/* Innermost first; what is deeper than the deepest is left out, from the outermost on. */
+/* The path of work, innermost first. If it is too deep, the outermost nodes are dropped. */
 static size_t path_of(struct walking *w, const struct aorta_trace_work *work, struct aorta_call_node path[DEEPEST]) {
     const struct aorta_trace *trace = w->trace;
     size_t count = 0;
@@ -145,7 +145,7 @@ static bool in_all(const struct aorta_call_trees *trees, uint32_t node) {
     return true;
 }
 
-/* The node that the work of this node counts for. */
+/* The node for which the work of this node counts. */
 static uint32_t common_of(const struct aorta_call_trees *trees, uint32_t node) {
     while (!in_all(trees, node) && trees->nodes[node].parent) node = trees->nodes[node].parent;
     return node;
@@ -158,7 +158,7 @@ const char *aorta_call_trees_name(const struct aorta_call_trees *trees, uint32_t
 
 /* ---- rows by name ---- */
 
-/* The row's place, or one behind all rows. */
+/* The row's place, or one after all rows. */
 static uint32_t place_of(struct compare_samples *s, enum aorta_trace_section section, const char *name) {
     const char *known = aorta_intern(&s->names, name);
     s->arena->failed |= !known;
@@ -177,7 +177,7 @@ static struct compare_samples_row *find_row(struct compare_samples *s, enum aort
     return aorta_arena_append(s->arena, &s->rows, &s->capacity, &s->count, &row, sizeof row);
 }
 
-/* Numbers of rows begin with 1; 0: there is none. */
+/* Row numbers begin at 1; 0: none. */
 static uint32_t number_of(const struct compare_samples *s, const struct compare_samples_row *row) {
     return row ? (uint32_t)(row - s->rows) + 1 : 0;
 }
@@ -194,20 +194,20 @@ struct collecting {
     const struct aorta_trace_analysis *analysis;
     int64_t *numbers; /* of the steps, ascending */
     size_t step_count;
-    /* of the trace at hand: the row + 1 of each text as a kernel's name, and of each shape */
+    /* of the current trace: row + 1 by kernel name, and by shape */
     uint32_t *kernel_rows, *gemm_rows;
-    bool *gemms; /* texts that name matrix products */
+    bool *gemms; /* by text: names a matrix product */
     const struct aorta_call_trees *trees;
     const uint32_t *nodes; /* of the rank's work[] */
     struct aorta_work_names names;
 };
 
-/* What a step spent. */
+/* Time of a step that is added to a row. */
 struct amount {
     size_t step;
     int64_t ns;
-    const struct aorta_trace_work *work; /* NULL: the time is not of work */
-    bool counted; /* of work: it is not the rest of what began in the window before, which has counted it */
+    const struct aorta_trace_work *work; /* NULL: not of work */
+    bool counted;                        /* counts as a run: not the rest of work that began in an earlier window */
 };
 
 /* NULL: no memory. */
@@ -217,7 +217,7 @@ static struct compare_samples_row *add(struct collecting *c, struct compare_samp
     if (!row || !series->ns) return NULL;
     series->ns[amount.step] += (double)amount.ns;
     series->count += amount.counted;
-    row->counted |= amount.counted; /* where it occurs as the rest of what began before, it still is a thing */
+    row->counted |= amount.counted; /* countable, even if it also occurs as a rest */
     row->row.communicates |= amount.work && aorta_trace_is_collective(amount.work);
     return row;
 }
@@ -267,8 +267,8 @@ static void add_idle(struct collecting *c, const struct aorta_idle *idle, size_t
     }
 }
 
-/* A step counts with the gap before it: busy and idle add up to it, and the causes to idle. Where a run measured its
- * steps, that is the step, as `aorta report` has it; the gaps of ranges are a little off. */
+/* A step includes the gap before it, so that busy and idle add up to the step, and causes to idle. A measured step time
+ * is used instead, as in `aorta report`; gaps of ranges then differ slightly. */
 static void add_timeline(struct collecting *c, const struct aorta_trace_window *window, size_t step) {
     const char *whole = c->samples->stepped ? "step" : "recording";
     const struct aorta_overlap *all = &window->profile.overlap;
@@ -298,7 +298,7 @@ static void add_gemm(struct collecting *c, const struct aorta_trace *trace, stru
     add(c, row_of(c->samples, *known), amount);
 }
 
-/* By what the work does and what launched it. */
+/* Adds work to the rows of its category, operation and subtree. */
 static void add_launched(struct collecting *c, uint32_t node, struct amount amount) {
     char name[512];
     const char *operation = aorta_work_operation(&c->names, amount.work);
@@ -331,7 +331,7 @@ static void add_work(struct collecting *c, const struct aorta_trace *trace, cons
     add_named(c, AORTA_SECTION_COLLECTIVE, name, amount);
 }
 
-/* False: it is in no step. */
+/* False if the window is in no counted step. */
 static bool step_of(const struct collecting *c, const struct aorta_trace_window *window, size_t *step) {
     *step = 0;
     if (!c->samples->stepped) return true;
@@ -388,7 +388,7 @@ static void collect(struct compare_samples *samples, size_t input, const struct 
     aorta_arena_end(&scratch, samples->arena);
 }
 
-/* ---- what did the work of a subtree ---- */
+/* ---- the operations of a subtree ---- */
 
 struct below {
     uint32_t row, side;
@@ -400,7 +400,7 @@ static AORTA_ORDER(by_row_and_side, struct below, AORTA_UP(row) AORTA_UP(side) A
 
 static AORTA_ORDER(largest_first, struct below, AORTA_DOWN(ns) AORTA_TEXT(name));
 
-/* The operations of one row and side. */
+/* Stores the largest operations of one row and side. */
 static void describe(struct compare_samples *s, struct below *items, size_t count) {
     struct aorta_trace_compare_row *row = &s->rows[items[0].row].row;
     size_t names = 0;
@@ -418,7 +418,7 @@ static void describe(struct compare_samples *s, struct below *items, size_t coun
             below->names[below->count] = aorta_arena_strdup(s->arena, items[below->count].name);
 }
 
-/* Rows below which recordings differ, and what each of them has there. */
+/* Finds the rows below which recordings differ, and each side's operations there. */
 static void describe_subtrees(struct compare_samples *s, const struct aorta_call_trees *trees) {
     struct aorta_arena scratch = {0};
     struct below *items = aorta_arena_raw(&scratch, trees->count * trees->inputs * sizeof *items);
@@ -448,7 +448,7 @@ static void describe_subtrees(struct compare_samples *s, const struct aorta_call
     aorta_arena_end(&scratch, s->arena);
 }
 
-/* ---- all of them ---- */
+/* ---- all samples ---- */
 
 void aorta_compare_samples_make(const struct aorta_trace_compare_input *inputs, size_t count, struct aorta_arena *arena,
                                 struct compare_samples *samples) {

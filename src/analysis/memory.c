@@ -24,16 +24,17 @@ struct making {
     struct aorta_memory *memory;
     struct aorta_arena scratch;
     struct aorta_keys addresses;
-    uint32_t *last; /* block of each address, + 1; an address serves again once it is free */
+    uint32_t *last; /* latest block of each address, + 1, as addresses are reused */
     struct span *passes, *optimizers;
     size_t pass_count, optimizer_count;
     int64_t before_bytes; /* when the recording began */
     bool adam;
 };
 
-/* ---- which allocations ---- */
+/* ---- selection of allocations ---- */
 
-/* AMD's tools number devices otherwise than PyTorch: where the file has work of one device, all are of it. */
+/* Whether all allocations count: AMD's tools and PyTorch number devices differently, so if none matches and the file
+ * has work of one device, all are of that device. */
 static bool takes_any(const struct aorta_trace_rank *rank) {
     const struct aorta_trace *trace = rank->trace;
     for (size_t i = 0; i < trace->allocation_count; i++)
@@ -45,7 +46,7 @@ static bool takes_any(const struct aorta_trace_rank *rank) {
 
 /* ---- blocks ---- */
 
-/* The place of the address in `last`; NULL: no memory. */
+/* The entry of the address in `last`; NULL if memory is exhausted. */
 static uint32_t *last_at(struct making *making, uint64_t address) {
     const uint32_t number = aorta_keys_add(&making->addresses, (int64_t)address, 0, 0, &making->scratch);
     return making->scratch.failed ? NULL : &making->last[number];
@@ -98,7 +99,7 @@ static void make_blocks(struct making *making) {
 
 /* ---- passes ---- */
 
-/* An operation that autograd records, or runs, and that no other is around. */
+/* Whether no other operation encloses this one. */
 static bool is_outermost(const struct aorta_trace *trace, const struct aorta_trace_operation *operation) {
     if (operation->range) return false;
     for (uint32_t at = operation->parent; at != AORTA_TRACE_NONE; at = trace->operations[at].parent)
@@ -106,7 +107,7 @@ static bool is_outermost(const struct aorta_trace *trace, const struct aorta_tra
     return true;
 }
 
-/* Backward passes: operations of autograd, with none of a forward pass between them. */
+/* Backward passes are runs of autograd's operations without an operation of a forward pass between them. */
 static void find_passes(struct making *making) {
     const struct aorta_trace *trace = making->trace;
     struct span *all = aorta_arena_raw(&making->scratch, trace->operation_count * sizeof *all);
@@ -121,7 +122,7 @@ static void find_passes(struct making *making) {
             all[count++] = (struct span){operation->start_ns, operation->end_ns, backward};
     }
     if (count) qsort(all, count, sizeof *all, aorta_by_int64);
-    making->passes = all; /* those found are not more than those looked at */
+    making->passes = all; /* in place: there are at most as many passes */
     for (size_t i = 0; i < count; i++) {
         struct span *last = making->pass_count ? &all[making->pass_count - 1] : NULL;
         if (!all[i].backward)
@@ -189,7 +190,7 @@ static void apply(const struct change *change, struct aorta_memory_part *now) {
     now->use[change->use] += change->bytes;
 }
 
-/* The gradients that stand at once at most. */
+/* The gradients that exist at once at most. */
 static int64_t most_gradients(struct making *making) {
     size_t count;
     int64_t bytes = 0, most = 0;
@@ -206,7 +207,7 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* What stood before and is never freed, in up to three blocks. */
+/* Adds memory from before the recording that is never freed, as up to three blocks. */
 static void split_before(struct making *making) {
     struct aorta_memory *memory = making->memory;
     int64_t rest = making->before_bytes;

@@ -78,7 +78,7 @@ struct edge {
     bool end;
 };
 
-/* A stretch in which the same operations ran. Bit sets of what ran. */
+/* A stretch in which the same operations ran, as bit sets. */
 struct cell {
     int64_t start_ns, end_ns;
     uint8_t roles, collectives;
@@ -90,7 +90,7 @@ struct cells {
     size_t count;
 };
 
-/* How many ranges of each sort are running. */
+/* The number of running ranges of each kind. */
 struct running {
     int roles[AORTA_ROLE_COUNT], collectives[AORTA_COLLECTIVE_COUNT];
     int compute, copy;
@@ -124,7 +124,7 @@ static size_t sorted_edges(const struct aorta_profile *profile, struct edge *edg
     return count;
 }
 
-/* From `from_ns` on: what runs earlier runs in the iteration before. */
+/* Cuts the cells from `from_ns` on; earlier time belongs to the previous iteration. */
 static void cut_cells(const struct aorta_profile *profile, int64_t from_ns, struct cells *cells,
                       struct aorta_arena *memory) {
     const size_t limit = 2 * profile->range_count;
@@ -205,16 +205,15 @@ static void merge_segments(const struct cells *cells, struct aorta_overlap *over
     aorta_array_trim(&overlap->segments, overlap->segment_count, sizeof *overlap->segments);
 }
 
-/* ---- which collective is to blame for exposed communication ---- */
+/* ---- the collective that caused exposed communication ---- */
 
-/* Collectives that run at a time that only advances, in the order of their ends. A tree of counts (Fenwick) over those
- * that have begun says how many end before another one. So thousands of concurrent collectives cost only a few steps
- * each. */
+/* The running collectives at a time that only advances, in order of their ends. A Fenwick tree counts how many of them
+ * end before a given one, so that thousands of concurrent collectives stay cheap. */
 struct active {
     struct mark *begins, *ends; /* [total], by time; equal ends: the first range last */
     uint32_t *place;            /* of each range in `ends` */
     uint32_t *counts;           /* [total + 1]: the tree */
-    size_t next, total;         /* begins from `next` on have not begun */
+    size_t next, total;         /* collectives from `next` on have not begun */
 };
 
 struct mark {
@@ -247,7 +246,7 @@ static void active_move(struct active *active, int64_t time_ns) {
             active->counts[i]++;
 }
 
-/* How many have begun of those that end at this time or before. */
+/* The number of begun collectives that end at or before this time. */
 static size_t begun_until(const struct active *active, int64_t end_ns) {
     const size_t until =
         aorta_count_until(active->ends, active->total, sizeof *active->ends, offsetof(struct mark, time_ns), end_ns);
@@ -298,7 +297,7 @@ static void blame_collectives(const struct aorta_profile *profile, const struct 
     struct aorta_arena scratch = {0};
     struct active active = active_begin(profile, &scratch);
     scratch.failed |= !overlap->exposed;
-    size_t end = 0; /* one past the last cell of the wait that cell i is in */
+    size_t end = 0; /* end of the wait that contains cell i */
     for (size_t i = 0; !scratch.failed && i < cells->count; i++) {
         const struct cell *cell = &cells->items[i];
         if (!cell_exposed(cell)) continue;
@@ -313,12 +312,12 @@ static void blame_collectives(const struct aorta_profile *profile, const struct 
     aorta_array_trim(&overlap->exposed, overlap->exposed_count, sizeof *overlap->exposed);
 }
 
-/* ---- why the device was idle ---- */
+/* ---- causes of idle time ---- */
 
 static void collect_waits(const struct aorta_profile *profile, struct aorta_host_waits *waits) {
     struct aorta_intervals data = {0}, device = {0};
     AORTA_EACH (const struct aorta_host_range, range, profile->host, profile->host_count) {
-        if (range->kind == AORTA_HOST_ALLOCATION) continue; /* the host's own doing: launches are late */
+        if (range->kind == AORTA_HOST_ALLOCATION) continue; /* counts as late launches */
         struct aorta_intervals *set = range->kind == AORTA_HOST_DATA_WAIT ? &data : &device;
         aorta_intervals_add(set, range->start_ns, range->end_ns);
     }
@@ -333,7 +332,7 @@ static void explain_gap(const struct aorta_host_waits *waits, int64_t start_ns, 
 
 static AORTA_POINTER_ORDER(by_start, struct aorta_range, AORTA_UP(start_ns) AORTA_UP(enqueue_ns));
 
-/* Time without compute although the next compute had been launched: it waited for what ran on another stream. */
+/* Time without compute after the next compute was launched: it waited for another stream. */
 static int64_t dependency_within(const struct cell *cell, const struct aorta_range *next) {
     if (cell->compute || !cell->roles || !next || next->enqueue_ns == INT64_MIN) return 0;
     int64_t from = next->enqueue_ns > cell->start_ns ? next->enqueue_ns : cell->start_ns;
@@ -352,7 +351,7 @@ static void explain_idle(const struct aorta_profile *profile, const struct cells
         explain_gap(&waits, profile->start_ns - overlap->lead_ns, profile->start_ns, order[0]->enqueue_ns,
                     &overlap->idle);
         const struct aorta_range *next_compute = NULL;
-        for (size_t i = cells->count; i-- > 0;) { /* backwards, so that what comes next is known */
+        for (size_t i = cells->count; i-- > 0;) { /* backwards, so that the next range is known */
             const struct cell *cell = &cells->items[i];
             while (count && order[count - 1]->start_ns >= cell->end_ns) {
                 count--;
@@ -377,7 +376,7 @@ void aorta_overlap_make(struct aorta_profile *profile, int64_t previous_end_ns, 
     int64_t from_ns = profile->start_ns;
     if (previous_end_ns != INT64_MIN && previous_end_ns < profile->start_ns)
         overlap->lead_ns = profile->start_ns - previous_end_ns;
-    else if (previous_end_ns > from_ns) /* the next batch is copied ahead, far ahead even */
+    else if (previous_end_ns > from_ns) /* the next batch was copied early */
         from_ns = previous_end_ns < profile->end_ns ? previous_end_ns : profile->end_ns;
     overlap->span_ns = profile->end_ns - from_ns;
     struct cells cells = {0};

@@ -1,5 +1,5 @@
-/* Parts of a step (forward, backward, optimizer, prefill, decode), and what a program does: whether it trains, infers,
- * shards its parameters, asks for tokens one by one, and which collectives can be of gradients. */
+/* Phases of a step (forward, backward, optimizer, prefill, decode) and properties of a program: whether it trains,
+ * infers, shards parameters or decodes, and which collectives can reduce gradients. */
 #include "analysis/phases.h"
 #include "base/sort.h"
 #include "trace/kernel_names.h"
@@ -13,7 +13,7 @@
 
 enum mark { NOT_ASKED, NOTHING, BACKWARD, OPTIMIZER, PREFILL, DECODE, MIXED };
 
-/* How often the word is followed by a number above 0: "context_9(…)". -1: the word is not there. */
+/* Whether the number after the word is above 0: "context_9(…)". -1 if the word is absent. */
 static int some_of(const char *name, const char *word) {
     const char *at = strstr(name, word);
     return at ? strtol(at + strlen(word), NULL, 10) > 0 : -1;
@@ -73,7 +73,8 @@ static const char *name_of(enum mark mark) {
     return names[mark];
 }
 
-/* Autograd numbers operations while it records them: one with a number within the backward pass is run again. */
+/* Autograd numbers operations of the forward pass, so a numbered operation within the backward pass is a
+ * recomputation. */
 const char *aorta_phase_of(const struct aorta_phases *phases, const struct aorta_trace_work *work) {
     const struct aorta_trace *trace = phases->trace;
     bool again = false;
@@ -150,7 +151,7 @@ static bool is_of_training(const char *kernel) {
     return aorta_has_any(kernel, parts) || aorta_kernel_is_of_optimizer(kernel);
 }
 
-/* Whether work of the rank has such a name. Each name is asked for once, with `memory` for that. */
+/* Whether any work of the rank has such a name. Each name is checked once. */
 static bool runs_kernel(const struct aorta_trace_rank *rank, bool (*is_such)(const char *name),
                         struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
@@ -173,7 +174,7 @@ bool aorta_trace_trains(const struct aorta_trace_rank *rank, struct aorta_arena 
 
 /* ---- process groups ---- */
 
-/* A word that no letters surround: "tp" in "tp:0" and "mesh_tp", not in "http". */
+/* Whether the text contains the word without adjacent letters: "tp" is in "tp:0" and "mesh_tp", not in "http". */
 static bool has_word(const char *text, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = text; (at = strcasestr(at, word)); at++)
@@ -223,9 +224,9 @@ bool aorta_brings_activations(const struct aorta_trace_rank *rank, const struct 
            !aorta_group_may_copy_model(trace, trace->collectives[work->collective].group);
 }
 
-/* ---- what advice asks of a program ---- */
+/* ---- properties that advice needs ---- */
 
-/* Whether the name of a range or an operation has one of the parts. Each name is looked at once. */
+/* Whether the name of any range or operation contains one of the parts. Each name is checked once. */
 static bool any_range(const struct aorta_trace *trace, const char *const *parts, struct aorta_arena *memory) {
     bool *seen = aorta_arena_alloc(memory, aorta_trace_text_count(trace)), found = false;
     for (size_t i = 0; seen && i < trace->annotation_count + trace->operation_count && !found; i++) {
@@ -264,7 +265,8 @@ static bool is_attention(const char *name) {
            strcmp(name, "aten::_softmax") == 0;
 }
 
-/* Queries and keys, or a softmax over their products: the last axis but one has the queries. */
+/* Counts attention operations, and those with one query: the second-last axis of the queries, or of the softmax's
+ * input. */
 static void count_attention(const struct aorta_trace *trace, const struct aorta_trace_operation *operation, size_t *all,
                             size_t *single) {
     enum { LEAST = 3 };
@@ -286,7 +288,7 @@ static void count_attention(const struct aorta_trace *trace, const struct aorta_
     *single += query->size[query->rank - 2] == 1 && keys->size[axis] > 1;
 }
 
-/* Pooling and class tokens have one query, too, in few layers. */
+/* Whether most attention has one query. Pooling and class tokens have one, too, but only in few layers. */
 static bool asks_for_tokens(const struct aorta_trace *trace) {
     size_t all = 0, single = 0;
     for (size_t i = 0; i < trace->operation_count; i++) count_attention(trace, &trace->operations[i], &all, &single);

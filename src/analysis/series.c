@@ -1,4 +1,4 @@
-/* What changes over a rank's time: how it was spent, counters, and sequences of kernels that repeat. */
+/* Series over a rank's time, counters, and repeating kernel sequences. */
 #include "analysis/series.h"
 #include "analysis/analysis_internal.h"
 #include "base/intern.h"
@@ -9,7 +9,7 @@
 
 enum { FULL_QUEUE = 1024 };
 
-/* From a launch to the start of its first work. */
+/* The wait from a launch to the start of its first work. */
 struct waiting {
     int64_t stream, to_ns, from_ns;
 };
@@ -17,7 +17,7 @@ struct waiting {
 struct making {
     const struct aorta_trace_rank *rank;
     struct aorta_series *series;
-    struct waiting *waiting; /* ascending to_ns; those of a stream side by side once they are sorted by it */
+    struct waiting *waiting; /* ascending to_ns; later sorted by stream */
     size_t count;
     int64_t *from; /* scratch: starts in order */
     struct aorta_trace_busy busy;
@@ -58,7 +58,7 @@ static void measure_parts(struct making *making) {
 
 /* ---- bytes ---- */
 
-/* What a copy, a fill or a collective moves (larger buffer of the rank); -1: not known, or neither. */
+/* Bytes of a copy, fill or collective (larger buffer of the rank); -1 if unknown or for other work. */
 static int64_t bytes_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     if (work->kind != AORTA_TRACE_KERNEL) return work->bytes;
     if (!aorta_trace_is_collective(work) || work->collective == AORTA_TRACE_NONE) return -1;
@@ -85,7 +85,7 @@ static void add_bytes(struct making *making, const struct aorta_trace_work *work
 
 /* ---- queues ---- */
 
-/* Takes the first work of each call only: the remaining work of a graph launch follows it. */
+/* Takes only the first work of each call, as the remaining work of a graph launch follows it. */
 static struct waiting *gather(const struct aorta_trace_rank *rank, size_t *count, struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
     bool *seen = aorta_arena_alloc(memory, trace->call_count);
@@ -238,9 +238,9 @@ const char *aorta_counter_name(int kind) {
     return names[kind];
 }
 
-/* ---- changes become values ---- */
+/* ---- values from changes ---- */
 
-/* Adds by how much a value changes; make_values sums. */
+/* Adds a change of a value; make_values sums the changes. */
 static void change(struct aorta_counters *counters, enum aorta_counter_kind kind, int64_t at_ns, double by) {
     counters->of[kind].points[counters->of[kind].count++] = (struct aorta_counter_point){at_ns, by};
 }
@@ -253,7 +253,7 @@ static void make_values(struct aorta_counters *counters, enum aorta_counter_kind
     if (count) qsort(points, count, sizeof *points, by_time);
     for (size_t i = 0; i < count; i++) {
         value += points[i].value;
-        if (fabs(value) < 1e-9) value = 0; /* sums of rates do not come back to it exactly */
+        if (fabs(value) < 1e-9) value = 0; /* sums of rates do not return to 0 exactly */
         if (moments && points[moments - 1].at_ns == points[i].at_ns) moments--;
         points[moments++] = (struct aorta_counter_point){points[i].at_ns, value};
     }
@@ -343,12 +343,12 @@ void aorta_counters_make(const struct aorta_trace_rank *rank, struct aorta_arena
     count_memory(rank, counters, arena);
 }
 
-/* What one run of an operation launched, with all that ran within it. */
+/* The work that one run of an operation launched, directly or within it. */
 struct run {
     uint64_t hash;
     int64_t ns, start_ns, end_ns;
-    uint32_t count; /* stops beyond the longest */
-    uint32_t row;   /* of the sequence whose first run this is, + 1 */
+    uint32_t count; /* counts up to AORTA_SEQUENCE_LONGEST + 1 */
+    uint32_t row;   /* of the sequence with this as its first run, + 1 */
 };
 
 struct sequence_search {
@@ -375,7 +375,7 @@ static void add_work(struct sequence_search *making, const struct aorta_trace_wo
     }
 }
 
-/* The operation around it, if that launched nothing else. */
+/* Whether the operation around it launched the same work. */
 static bool is_within_equal(const struct sequence_search *making, size_t operation) {
     const struct aorta_trace_operation *operations = making->trace->operations;
     uint32_t around = operations[operation].parent;

@@ -1,4 +1,4 @@
-/* Kernels that take longer: matrix products during a collective, and kernels of one rank.
+/* Slow kernels: matrix products during a collective, and kernels of one rank.
  *
  * Compares the same matrix product alone and during a collective. Two runs are the same product if their kernel
  * function and FLOPs are equal. Where FLOPs are not known, the dims of the inputs must be equal, or else the grid.
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEWEST_SAMPLES = 8 };      /* of each kind, before a shape says anything */
-static const double DIFFER = 1.5; /* the slowest tenth alone by the fastest: from here on no one product */
+enum { FEWEST_SAMPLES = 8 };      /* minimum runs of each kind per shape */
+static const double DIFFER = 1.5; /* maximum ratio of the 90th to the 10th percentile alone, within one product */
 
-/* What makes runs one product. */
+/* The identity of a product. */
 struct product {
     const char *function;
     const char *alike; /* dims or grid; "": known by its flops */
@@ -26,17 +26,17 @@ struct aorta_shape {
     struct product of;
     struct aorta_product_slowdown slowdown;
     size_t alone, beside; /* runs */
-    double beside_ns;     /* its time beside collectives */
+    double beside_ns;     /* its time during collectives */
 };
 
 /* One execution of a shape. */
 struct run {
     struct product of;
-    double ns, moving_ns; /* the latter: beside collectives of which all ranks had arrived */
+    double ns, moving_ns; /* the latter: during collectives of which all ranks had arrived */
     enum aorta_beside beside;
 };
 
-/* Sums over runs beside collectives, of shapes whose time alone is known. */
+/* Sums over runs during collectives, of shapes whose time alone is known. */
 struct loss {
     double lost_ns, moving_ns, squares;
     size_t runs;
@@ -53,10 +53,10 @@ static struct product product_of(const struct aorta_range *range) {
                             info->by_grid};
 }
 
-/* Also of shapes and runs, which begin with their product. */
+/* Also orders shapes and runs, which begin with their product. */
 static AORTA_ORDER(product_order, struct product, AORTA_TEXT(function) AORTA_UP(flops) AORTA_TEXT(alike));
 
-/* `arrivals`: NULL, or of each range; then the time from which on all ranks had arrived. */
+/* The time of collectives. With `arrivals` (one per range) only the time after all ranks had arrived. */
 static void collective_time(const struct aorta_profile *profile, const struct aorta_arrival *arrivals,
                             struct aorta_intervals *comm) {
     for (size_t i = 0; i < profile->range_count; i++) {
@@ -81,7 +81,7 @@ static double median(const double *sorted, size_t count) {
     return count ? aorta_percentile_sorted(sorted, count, 50) : NAN;
 }
 
-/* Whether these runs are of one product. Times alone, ascending. */
+/* Whether runs are of one product, by their sorted times alone. `counted`: their flops are known. */
 static bool is_one_product(const double *ns, size_t count, bool counted) {
     if (counted || !count) return true;
     return aorta_percentile_sorted(ns, count, 90) <= DIFFER * aorta_percentile_sorted(ns, count, 10);
@@ -137,15 +137,14 @@ static void add_loss(const struct run *runs, size_t count, size_t alone, double 
     }
 }
 
-/* Products are a part of compute, and nothing is known of the remaining compute. A loss that is not significant is
- * none. */
+/* Scaled by the share of products, as nothing is known of the remaining compute. 0 if the loss is not significant. */
 static double lost_per_ns(const struct loss *loss, double products_share) {
     if (loss->runs < FEWEST_SAMPLES || !(loss->moving_ns > 0)) return NAN;
     const double error_ns = sqrt(fmax(0, loss->squares - loss->lost_ns * loss->lost_ns / (double)loss->runs));
     return loss->lost_ns > 2 * error_ns ? products_share * loss->lost_ns / loss->moving_ns : 0;
 }
 
-/* runs[0 .. count): one shape, those alone first, then those beside, each part sorted by time. */
+/* runs[0 .. count): one shape, those alone first, then those during collectives, each part sorted by time. */
 static struct aorta_shape shape_of(const struct run *runs, size_t count, double *scratch, struct loss *loss) {
     struct aorta_shape shape = {.of = runs[0].of};
     for (size_t i = 0; i < count; i++) {
@@ -163,12 +162,12 @@ static struct aorta_shape shape_of(const struct run *runs, size_t count, double 
 
 static const char *missing_reason(const struct aorta_slowdown *slowdown) {
     if (slowdown->samples_alone + slowdown->samples_beside == 0) return "no GEMM of known shape or grid was recorded";
-    if (slowdown->samples_beside == 0) return "no GEMM ran beside a collective";
+    if (slowdown->samples_beside == 0) return "no GEMM ran during a collective";
     if (slowdown->samples_alone == 0) return "no GEMM ran without a concurrent collective";
     return "no GEMM shape ran at least 8 times alone, each time as long, and 8 times during a collective";
 }
 
-/* The share of the steps' compute that is products; 1 at most, as several may run side by side. */
+/* The share of products in the steps' compute; at most 1, as products may run concurrently. */
 static double share_of_products(const struct aorta_rank_step *steps, size_t count, const struct run *runs,
                                 size_t run_count) {
     double products_ns = 0, compute_ns = 0;
@@ -219,9 +218,9 @@ void aorta_shapes_measure(const struct aorta_rank_step *steps, size_t count, str
     aorta_arena_end(&scratch, memory);
 }
 
-/* ---- what it cost in one iteration ---- */
+/* ---- contention in one iteration ---- */
 
-/* Stretches of arithmetic beside a collective. */
+/* Stretches of arithmetic during a collective. */
 struct pieces {
     struct piece {
         int64_t start_ns, end_ns;
@@ -230,7 +229,7 @@ struct pieces {
     size_t count, capacity;
 };
 
-/* The share of this range's time beside collectives that they cost (aorta_product_slowdown.lost); 0: none, or unknown.
+/* The share of this range's time during collectives that they cost (aorta_product_slowdown.lost); 0: none, or unknown.
  */
 static double lost_of(const struct aorta_shapes *shapes, const struct aorta_range *range) {
     if (!is_arithmetic(range)) return 0;
@@ -240,7 +239,7 @@ static double lost_of(const struct aorta_shapes *shapes, const struct aorta_rang
     return found ? found->slowdown.lost : 0;
 }
 
-/* Where two pieces meet in time, the one that began first counts. */
+/* Sums the lost time. Where pieces overlap, the one that began first counts. */
 static int64_t sum_pieces(struct piece *pieces, size_t count) {
     int64_t covered_ns = INT64_MIN, sum = 0;
     qsort(pieces, count, sizeof *pieces, aorta_by_int64);
@@ -253,7 +252,7 @@ static int64_t sum_pieces(struct piece *pieces, size_t count) {
     return sum;
 }
 
-/* Adds the stretches of the range beside collectives. */
+/* Adds the stretches of the range during collectives. */
 static void cut_pieces(const struct aorta_range *range, double lost, const struct aorta_intervals *comm,
                        struct pieces *pieces, struct aorta_arena *memory) {
     for (size_t i = aorta_intervals_first_after(comm, range->start_ns); i < comm->count; i++) {
@@ -282,10 +281,10 @@ int64_t aorta_shapes_contention(const struct aorta_shapes *shapes, const struct 
     return contention_ns;
 }
 
-/* ---- kernels that only one rank runs, or that take one rank longer than the other ranks ----
+/* ---- kernels that only one rank runs, or that are slower on one rank than on the other ranks ----
  *
- * A collective slows down kernels that run at the same time, and ranks differ in which kernels do. So only runs without
- * a concurrent collective are measured where a rank has any. A difference below 1% of the rank's step is noise. So is a
+ * Collectives slow down concurrent kernels, and these differ between ranks. So only runs without a concurrent
+ * collective are measured, if a rank has any. A difference below 1% of the rank's step is noise. So is a
  * difference that fewer than three quarters of its steps show. */
 
 static const double MATTERS = 0.01;
@@ -300,17 +299,17 @@ struct use {
 
 static AORTA_ORDER(use_order, struct use, AORTA_TEXT(name) AORTA_UP(rank));
 
-/* ---- what each rank ran ---- */
+/* ---- kernels of each rank ---- */
 
 struct study {
     struct aorta_trace_analysis *analysis;
     const struct aorta_trace_busy *busy;
-    double *step_ns; /* of each rank: mean length of the steps that count */
+    double *step_ns; /* by rank: mean length of counted steps */
     struct use *uses;
     size_t count;
     struct aorta_arena memory;
-    double *times, *counts; /* of the name at hand on all ranks, ascending */
-    double *values;         /* scratch: as many as there are windows */
+    double *times, *counts; /* of the current name on all ranks, ascending */
+    double *values;         /* scratch: one per window */
 };
 
 static bool is_compared(const struct aorta_trace_work *work) {
@@ -370,7 +369,7 @@ static void sort_uses(const struct study *study, const struct use *uses, size_t 
     aorta_sort_double(study->counts, ranks);
 }
 
-/* What all but a quarter of the rank's steps have of it. */
+/* The time of this kernel that three quarters of the rank's steps reach. */
 static double most_steps_ns(const struct study *study, const struct use *use) {
     const struct aorta_trace_rank *rank = &study->analysis->ranks[use->rank];
     double scale = use->ns > 0 ? use->all_ns / use->ns : 1;

@@ -1,4 +1,4 @@
-/* Steps of all ranks: neighbors of a range, the ranks of a collective, and slow transfers. */
+/* Steps of all ranks: sorted ranges, clock offsets, paired collectives, slow transfers and best times. */
 #include "analysis/steps.h"
 #include "analysis/analysis.h"
 #include "base/sort.h"
@@ -19,10 +19,10 @@ struct aorta_order {
     size_t count;
     struct key *compute; /* of the compute role, by stream, then start */
     size_t compute_count;
-    struct aorta_intervals busy; /* in the arena, too */
+    struct aorta_intervals busy; /* in the arena */
 };
 
-/* ---- making ---- */
+/* ---- the order of ranges ---- */
 
 static AORTA_ORDER(key_order, struct key, AORTA_UP(stream) AORTA_UP(start_ns) AORTA_UP(range));
 
@@ -71,7 +71,7 @@ struct aorta_rank_step aorta_rank_step_make(const struct aorta_iteration *iterat
         .order = order_make(iteration, memory)};
 }
 
-/* ---- asking ---- */
+/* ---- searches ---- */
 
 const struct aorta_range *aorta_order_starting(const struct aorta_order *order, int64_t time_ns) {
     const size_t at = aorta_count_before(order->by_start, order->count, sizeof(struct key), 0, time_ns);
@@ -86,22 +86,21 @@ const struct aorta_range *aorta_order_next_compute(const struct aorta_order *ord
     return &order->ranges[order->compute[at].range];
 }
 
-/* How the clocks of ranks differ, from the ends of the collectives that they share. (Device clock rates:
- * measure/clocks.h.)
+/* Offsets of the ranks' clocks, from the ends of shared collectives. (Device clock rates: measure/clocks.h.)
  *
- * Rank r's clock shows e(r,c) at the end of collective c; the shifts o(r) and the moments T(c) are those that make
- * |e(r,c) - o(r) - T(c)| small, by alternating medians (the robust form of least squares with one constant per rank and
- * one per collective), beginning with the medians of pairs of ranks. */
+ * Rank r's clock shows e(r,c) at the end of collective c; the shifts o(r) and the times T(c) minimize |e(r,c) - o(r) -
+ * T(c)| by alternating medians, a robust form of least squares with one constant per rank and one per collective. The
+ * first guess comes from medians of pairs of ranks. */
 
 struct shifting {
     const struct aorta_rank_ends *in;
     int64_t *shift_ns;
     uint32_t *root;    /* UINT32_MAX: not known yet */
-    int64_t *values;   /* to take medians of */
-    int64_t *moments;  /* of each collective: its end on the common clock */
-    bool *known;       /* whether it has one */
-    size_t *shared_of; /* of each end: its collective */
-    size_t *by_rank;   /* indices of the ends, rank after rank; those of rank r from begins[r] on */
+    int64_t *values;   /* scratch for medians */
+    int64_t *moments;  /* by collective: its end on the common clock */
+    bool *known;       /* by collective: whether moments[] is set */
+    size_t *shared_of; /* by end: its collective */
+    size_t *by_rank;   /* indices of the ends, by rank; rank r begins at begins[r] */
     size_t *begins;
 };
 
@@ -123,7 +122,7 @@ static void prepare_shifts(struct shifting *w, struct aorta_arena *memory) {
     for (size_t i = 0; i < ends; i++) w->by_rank[w->begins[in->ends[i].rank + 1]++] = i;
 }
 
-/* The ends of collectives on the common clock: medians over the ranks that `root` is linked with. */
+/* Sets the ends of collectives on the common clock: medians over the ranks linked to `root`. */
 static void find_moments(struct shifting *w, uint32_t root) {
     for (size_t c = 0; c < w->in->collectives; c++) {
         size_t count = 0;
@@ -136,7 +135,7 @@ static void find_moments(struct shifting *w, uint32_t root) {
     }
 }
 
-/* The median difference between a rank's ends and the known moments. False: there is none. */
+/* The median difference between a rank's ends and the known moments. False if there are none. */
 static bool shift_of(struct shifting *w, size_t rank, int64_t *shift) {
     size_t count = 0;
     for (size_t i = w->begins[rank]; i < w->begins[rank + 1]; i++) {
@@ -161,7 +160,7 @@ static void link_ranks(struct shifting *w, uint32_t root) {
     }
 }
 
-/* Alternating medians until nothing moves. The root's clock stays what it is. */
+/* Alternates medians until the shifts are stable. The root's clock is fixed. */
 static void polish(struct shifting *w, uint32_t root) {
     enum { ROUNDS = 50 };
     int64_t fixed = w->shift_ns[root];
@@ -195,19 +194,19 @@ void aorta_clock_shifts(const struct aorta_rank_ends *ends, struct aorta_arena *
     aorta_arena_end(&scratch, memory);
 }
 
-/* Ranks enqueue the same collectives in the same order, so role, kind, group and sequence pair them. All ranks wait for
- * the rank that starts last. */
+/* Ranks enqueue the same collectives in the same order, so they are paired by role, kind, group and sequence. All ranks
+ * wait for the rank that starts last. */
 
 /* One rank's part in a collective. */
 struct part {
     const struct aorta_range *range;
     struct aorta_rank_step *item;
     struct aorta_arrival *arrival;
-    uint32_t number;  /* of the rank's step among those of all ranks */
+    uint32_t number;  /* index of the rank-step */
     int64_t shift_ns; /* own clock − common clock */
 };
 
-/* The ranks 0 and 1 are another group than 0 and 2. */
+/* The stride separates groups such as ranks 0, 1 and ranks 0, 2. */
 static int stride_of(const struct aorta_range *range) {
     return range->info.group_stride ? range->info.group_stride : 1;
 }
@@ -230,7 +229,7 @@ static int64_t common_start(const struct part *part) {
     return part->range->start_ns - part->shift_ns;
 }
 
-/* `parts` are all that was seen of one collective. */
+/* Sets the arrivals of a collective, of which `parts` are all recorded parts. */
 static void find_last(struct part *parts, size_t count) {
     const struct part *first = parts, *last = parts;
     for (size_t i = 1; i < count; i++) {
@@ -262,8 +261,7 @@ static bool all_meet(const struct aorta_iteration *iterations, size_t count) {
     return true;
 }
 
-/* One clock unless iterations count from their own start, or never meet in time. That those of one host do says nothing
- * of another host: steps that all ranks were seen in decide. */
+/* Only steps recorded by the most ranks are tested for overlap, as ranks of one host always share a clock. */
 bool aorta_clocks_are_one(struct aorta_iteration *iterations, size_t count) {
     size_t most = 0;
     if (count) qsort(iterations, count, sizeof *iterations, iteration_order);
@@ -280,7 +278,8 @@ bool aorta_clocks_are_one(struct aorta_iteration *iterations, size_t count) {
     return most < 2;
 }
 
-/* parts[0 .. count), by collective, of so many rank-steps: each is shifted by its own clock. */
+/* Sets the shifts of parts[0 .. count), sorted by collective. `ranks`: number of rank-steps, each with its own
+ * clock. */
 static void align_clocks(struct part *parts, size_t count, size_t ranks, struct aorta_arena *memory) {
     struct aorta_rank_end *ends = aorta_arena_raw(memory, count * sizeof *ends);
     size_t *first = aorta_arena_raw(memory, (count + 1) * sizeof *first);
@@ -337,7 +336,7 @@ bool aorta_pair_collectives(struct aorta_rank_step *items, size_t count, struct 
         common_clock = aorta_clocks_are_one(iterations, count);
     }
     for (size_t i = 0, same; iterations && i < count; i += same) {
-        same = aorta_count_equal(&iterations[i], count - i, sizeof *iterations, by_step); /* sorted alike */
+        same = aorta_count_equal(&iterations[i], count - i, sizeof *iterations, by_step); /* sorted in the same order */
         pair_step(ordered + i, same, common_clock, memory);
     }
     aorta_arena_end(&scratch, memory);
@@ -346,7 +345,7 @@ bool aorta_pair_collectives(struct aorta_rank_step *items, size_t count, struct 
 
 /* A collective is slow when it takes far longer than the best tenth of its own sort in the same run. */
 
-/* Waiting must be known to be left out, and a local copy is no transfer. */
+/* The wait must be known to be excluded, and a local copy is no transfer. */
 static bool can_compare(const struct aorta_range *range, const struct aorta_arrival *arrival) {
     return range->info.kind == AORTA_RANGE_COLLECTIVE && !range->info.simulated && range->info.group_size > 1 &&
            range->info.bytes > 0 && arrival->complete;
@@ -406,19 +405,18 @@ int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, co
     return group && wanted.time_ns > AORTA_TRANSFER_SLOWER * group->time_ns ? (int64_t)group->time_ns : 0;
 }
 
-/* ---- how long the collectives that ranks share would take: at the bandwidth that their size reaches elsewhere in the
- * run, or on this link ---- */
+/* ---- best times of shared collectives: at the bandwidth that their size reaches in the run, or of the link ---- */
 
 enum {
-    FEW_BLOCKS = 4, /* a kernel of so few blocks has too few channels for a link of this sort */
+    FEW_BLOCKS = 4, /* at most this many blocks are too few channels for the link */
     LINK_LATENCY_NS = 20000,
-    PIECE_BYTES = 25 << 20, /* a bucket of gradients, as PyTorch's DDP makes them */
+    PIECE_BYTES = 25 << 20, /* as a bucket of gradients of PyTorch's DDP */
 };
 
 /* Bus bandwidth of large NCCL collectives, as a share of the link's peak (measured on two H200: docs/results.md). */
 static const double REACHED = 0.57;
 
-/* Channels are thread blocks; only the kernel's grid says how many there were. */
+/* Channels are thread blocks, known from the kernel's grid. */
 static bool has_few_channels(const struct aorta_trace *trace, const struct aorta_align_part *part) {
     uint32_t row = trace->work[part->first].collective;
     if (row == AORTA_TRACE_NONE) return false;
@@ -426,7 +424,7 @@ static bool has_few_channels(const struct aorta_trace *trace, const struct aorta
     return blocks > 0 && blocks <= FEW_BLOCKS;
 }
 
-/* On the link at its bandwidth; -1: not known, or not far less. */
+/* The time at the link's bandwidth; -1 if unknown or not far less. */
 static int64_t best_on_link(const struct aorta_trace_analysis *analysis, const struct aorta_collective_sample *sample) {
     const struct aorta_align_shared *shared = &analysis->alignment.shared[sample->of];
     const struct aorta_trace_rank *rank = &analysis->ranks[shared->parts[0].rank];
@@ -438,14 +436,15 @@ static int64_t best_on_link(const struct aorta_trace_analysis *analysis, const s
     return sample->time_ns > 2 * (double)best_ns ? best_ns : -1;
 }
 
-/* A large reduction in pieces: all but the last piece can be done before all of it is needed. */
+/* The time of the last piece of a large reduction, as earlier pieces can run before the whole is ready; -1 if it is too
+ * small. */
 static int64_t last_piece(const struct aorta_collective_sample *sample) {
     bool reduces = sample->kind == AORTA_ALL_REDUCE || sample->kind == AORTA_REDUCE_SCATTER;
     if (!reduces || sample->bytes <= PIECE_BYTES) return -1;
     return LINK_LATENCY_NS + (int64_t)(sample->time_ns * PIECE_BYTES / (double)sample->bytes);
 }
 
-/* From the last start to the first end, as ends differ by no more than clocks do. */
+/* From the last start to the first end, as ends differ only by the error of the clocks. */
 static int64_t transfer_of(const struct aorta_align_shared *shared) {
     int64_t end_ns = INT64_MAX;
     for (size_t i = 0; i < shared->part_count; i++)

@@ -1,8 +1,8 @@
-/* Memory that is released all at once: for things that live as long as their owner, or as long as a phase of the work.
+/* Memory that is freed all at once: for objects that live as long as their owner, or as long as a phase of the work.
  *
  * The first failed allocation sets `failed`, and later ones return NULL, too. Functions of a phase then return early
- * and say nothing; the phase checks once, at its end (aorta_arena_check). What cannot be in the arena reports its
- * failure there: arena->failed |= set.failed. */
+ * without an error. The phase checks once, at its end (aorta_arena_check). Failed allocations outside of the arena are
+ * added to it: arena->failed |= set.failed. */
 #ifndef AORTA_BASE_ARENA_H
 #define AORTA_BASE_ARENA_H
 
@@ -21,10 +21,11 @@ void *aorta_arena_alloc(struct aorta_arena *arena, size_t bytes); /* zeroed, ali
 void *aorta_arena_raw(struct aorta_arena *arena, size_t bytes);   /* the same with any content, for large arrays */
 char *aorta_arena_strdup(struct aorta_arena *arena, const char *string);
 char *aorta_arena_printf(struct aorta_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* An array of the arena with space for one more element of `bytes`: `items`, or a copy twice as large; NULL when
- * exhausted. Start with NULL and a capacity of 0. */
+/* Makes space for one more element of `bytes` in an array of the arena. Returns `items` or a copy twice as large. NULL
+ * if memory is exhausted. Start with NULL and a capacity of 0. */
 void *aorta_arena_grow(struct aorta_arena *arena, void *items, size_t count, size_t *capacity, size_t bytes);
-/* Appends a copy of the item to such an array, whose address is `array`: where it is; NULL when exhausted. */
+/* Appends a copy of the item to such an array, whose address is `array`. Returns the copy, or NULL if memory is
+ * exhausted. */
 void *aorta_arena_append(struct aorta_arena *arena, void *array, size_t *capacity, size_t *count, const void *item,
                          size_t bytes);
 

@@ -7,15 +7,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Each of `count` items in turn; the loop may change them, and add none. */
+/* Loops over `count` items. The loop may change items but not add any. */
 #define AORTA_EACH(type, item, items, count)                                                                           \
     for (type *item = (items), *item##_end = (count) ? item + (count) : item; item < item##_end; item++)
 
 /* For aorta_array_fit. */
 AORTA_MUST_USE bool aorta_array_grow(void *array, size_t *capacity, size_t count, size_t size);
 
-/* Capacity for `count` items of `size` bytes; what grows, grows by half at least. `array` is the address of the typed
- * pointer, which is malloc's or NULL: aorta_array_fit(&list->items, &list->capacity, list->count + 1,
+/* Makes capacity for `count` items of `size` bytes; capacity grows by half at least. `array` is the address of the
+ * typed pointer, which is from malloc or NULL: aorta_array_fit(&list->items, &list->capacity, list->count + 1,
  * sizeof *list->items). False when memory is exhausted: pointer, capacity and items are then as before. */
 AORTA_MUST_USE static inline bool aorta_array_fit(void *array, size_t *capacity, size_t count, size_t size) {
     return count <= *capacity || aorta_array_grow(array, capacity, count, size);
@@ -24,13 +24,13 @@ AORTA_MUST_USE static inline bool aorta_array_fit(void *array, size_t *capacity,
 /* Appends a copy of the item. False when memory is exhausted: the array is then as before. */
 AORTA_MUST_USE bool aorta_array_append(void *array, size_t *capacity, size_t *count, const void *item, size_t size);
 
-/* An array that is indexed by numbers, all of it in use: so many items at least, the new ones zero. */
+/* Extends an array whose items are all in use to at least `wanted` items. New items are zero. */
 AORTA_MUST_USE bool aorta_array_extend(void *array, size_t *count, size_t wanted, size_t size);
 
-/* A copy to free; NULL where there is no memory. No items are a copy, too. */
+/* Returns a copy, also for a `count` of 0, which the caller frees. NULL if memory is exhausted. */
 void *aorta_array_copy(const void *items, size_t count, size_t size);
 
-/* Gives back the memory after `count` items; 0: the pointer becomes NULL. */
+/* Frees the memory after `count` items. With a count of 0 the pointer becomes NULL. */
 void aorta_array_trim(void *array, size_t count, size_t size);
 
 /* aorta_array_fit with AORTA_MEMORY: "no memory for 4096 kernels". */

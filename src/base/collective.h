@@ -11,12 +11,12 @@ enum aorta_collective {
     AORTA_BROADCAST,
     AORTA_ALL_TO_ALL,
     AORTA_BARRIER,
-    AORTA_COLLECTIVE_OTHER, /* recorded elsewhere, and nothing says which it was; `aorta` itself runs none */
+    AORTA_COLLECTIVE_OTHER, /* of unknown kind, in traces only: `aorta` runs none */
     AORTA_COLLECTIVE_COUNT
 };
 
 const char *aorta_collective_name(int kind); /* "all_reduce", "reduce_scatter", …, "collective" */
-/* The name in sentences; for a recording whose all_to_alls are sends and receives it says so. */
+/* The name for sentences. `sends`: the recording's all_to_alls are sends and receives, and the name shows it. */
 const char *aorta_collective_words(enum aorta_collective kind, bool sends);
 
 /* nccl-tests' convention (its PERFORMANCE.md): busbw = algbw × factor, algbw = bytes / time, where bytes is the size

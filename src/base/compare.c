@@ -88,7 +88,7 @@ static double student_p(double t, double freedom) {
     return aorta_variance_ratio_p(t * t, 1, freedom);
 }
 
-/* The t that this share of Student's distribution exceeds, on both sides together. */
+/* The t of Student's distribution whose two tails together have the probability `outside`. */
 static double student_quantile(double outside, double freedom) {
     double low = 0, high = 2;
     while (student_p(high, freedom) > outside && high < 1e9) high *= 2;
@@ -145,7 +145,7 @@ static size_t block_length_of(const double *centred, size_t count) {
         slope += 2 * (double)lag * weighed;
         spectrum += 2 * weighed;
     }
-    if (!(spectrum > 0)) return most; /* so strongly correlated that nothing can be said */
+    if (!(spectrum > 0)) return most; /* too strongly correlated to estimate a length */
     double best = cbrt(2 * slope * slope / (4.0 / 3.0 * spectrum * spectrum) * n);
     return (size_t)fmin(fmax(1, round(best)), (double)most);
 }
@@ -166,8 +166,9 @@ size_t aorta_block_length(const double *samples, size_t count) {
 }
 
 /* Blocks of the best length for a variance make intervals too narrow: tests need longer ones (Sun, Phillips & Jin 2008,
- * "Optimal bandwidth selection in heteroskedasticity-autocorrelation robust testing"). With twice the length a
- * correlation of 0.8 is taken for a difference in 6% of tests at 5%, of series of 200; tests/base/test_statistics.c. */
+ * "Optimal bandwidth selection in heteroskedasticity-autocorrelation robust testing"). With twice the length, tests at
+ * 5% of two series of 200 samples with a correlation of 0.8 find a false difference in 6% of cases
+ * (tests/base/test_statistics.c). */
 static size_t block_of(const double *samples, size_t count) {
     const size_t length = aorta_block_length(samples, count), most = count / 3;
     return length == 1 || 2 * length <= most ? 2 * length - (length == 1) : most;
@@ -175,9 +176,9 @@ static size_t block_of(const double *samples, size_t count) {
 
 /* ---- one run ---- */
 
-/* Over all draws of a circular block bootstrap the variance of the mean is known (Politis & Romano 1992): that of the
- * sums of the n blocks, each from one sample to `block` further, round the end. The factor makes it unbiased for blocks
- * that are independent of each other. It has as many degrees of freedom as there are blocks, less one. */
+/* The variance of the mean over all draws of a circular block bootstrap (Politis & Romano 1992). It is the variance of
+ * the sums of n blocks of `block` samples, one from each sample on, wrapping at the end. The factor makes it unbiased
+ * for independent blocks. Degrees of freedom: the number of blocks less one. */
 static struct aorta_variance variance_of(const double *samples, size_t count, double mean, size_t block) {
     const double blocks = (double)count / (double)block;
     double sum = 0, squares = 0;
@@ -246,7 +247,7 @@ struct side {
     double pressure, pressures; /* mean over runs, and of the squares */
     size_t runs, fewest;
     struct aorta_variance within; /* of value */
-    double single, among;         /* variance of one run's value: by its iterations; of the values of all runs */
+    double single, among;         /* variance of one run's value due to its iterations; variance of the runs' values */
 };
 
 static bool measure_side(const struct aorta_samples *samples, enum aorta_statistic statistic, struct side *side) {
@@ -285,7 +286,7 @@ static bool measure_side(const struct aorta_samples *samples, enum aorta_statist
 /* ---- two sides ---- */
 
 double aorta_between_share(const struct aorta_between_runs *between, double pressure) {
-    static const double unlike = 0.1; /* of what load does: from one run to the next */
+    static const double unlike = 0.1; /* share of the effect of load that differs between runs */
     return hypot(between->share, unlike * between->load * pressure);
 }
 
@@ -293,7 +294,7 @@ double aorta_between_loads(const struct aorta_between_runs *between, double firs
     return between->load * fabs(second - first);
 }
 
-/* The repeats correct what is assumed of equal runs by one factor. */
+/* Repeated runs scale the assumed variance between runs by one factor, the same for both sides. */
 static void add_between(const struct side sides[2], const struct aorta_between_runs *assumed,
                         struct aorta_comparison *result) {
     double scale[2], weighed = assumed->freedom, freedom = assumed->freedom;
@@ -369,7 +370,7 @@ struct aorta_comparison aorta_compare(const struct aorta_samples *reference, con
         result.low = result.delta - chance.reach;
         result.high = result.delta + chance.reach;
         const bool positive = result.reference.min >= 0 && result.candidate.min >= 0;
-        if (positive) result.low = fmax(result.low, -result.value[0]); /* nothing takes less than no time */
+        if (positive) result.low = fmax(result.low, -result.value[0]); /* no figure falls below 0 */
     }
     set_wanted(&result);
     return result;

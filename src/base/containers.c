@@ -23,7 +23,7 @@ static struct aorta_arena_block *add_block(struct aorta_arena *arena, size_t byt
     size_t capacity = arena->blocks ? 2 * arena->blocks->capacity : BLOCK_BYTES;
     if (capacity > LARGEST_BLOCK) capacity = LARGEST_BLOCK;
     if (capacity < bytes) capacity = bytes;
-    zeroed |= capacity > bytes; /* something else follows */
+    zeroed |= capacity > bytes; /* later allocations from the block need zeroes */
     struct aorta_arena_block *block = zeroed ? calloc(1, sizeof *block + capacity) : malloc(sizeof *block + capacity);
     if (!block) return NULL;
     const bool full = arena->blocks && capacity == bytes; /* the one before still has space */
@@ -95,7 +95,7 @@ void *aorta_arena_append(struct aorta_arena *arena, void *array, size_t *capacit
 }
 
 void aorta_words_add(struct aorta_words *words, const char *word) {
-    const size_t used = words->items ? words->count + 1 : 0; /* with the NULL behind the last one */
+    const size_t used = words->items ? words->count + 1 : 0; /* with the NULL after the last one */
     char **items = aorta_arena_grow(words->arena, words->items, used, &words->capacity, sizeof *items);
     if (!items) return;
     words->items = items;

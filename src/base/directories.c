@@ -24,8 +24,8 @@ static int open_directory(int at, const char *name) {
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* The directory is ours and unlocked: its process has ended. A lock also works between containers, where process ids do
- * not. */
+/* Whether the directory is ours and unlocked, so its process has ended. Unlike process ids, a lock also works between
+ * containers. */
 static bool is_left(int directory) {
     struct stat info;
     if (fstat(directory, &info) || info.st_uid != geteuid()) return false;
@@ -132,7 +132,7 @@ static void write_holder(int file) {
     if (ftruncate(file, 0) == 0 && length > 0 && aorta_write_all(file, holder, strlen(holder))) return;
 }
 
-/* Its holder runs this process, as `aorta trace run` does: one job, whose parts write files of their own. */
+/* Whether the holder started this process, as `aorta trace run` does. Both are one job and write different files. */
 static bool is_within(const char *holder) {
     char host[MOST_HOST] = "", expected[MOST_HOLDER];
     gethostname(host, sizeof host - 1);

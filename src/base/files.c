@@ -35,7 +35,7 @@ static aorta_status no_memory(const char *path) {
 struct aorta_file_writer {
     char *path;
     char *temporary; /* NULL: written to directly */
-    bool nameless;   /* the file has no name until it is whole: one that is killed leaves none */
+    bool nameless;   /* no name until complete: a killed process leaves no file */
     int file;
 };
 
@@ -72,9 +72,9 @@ static aorta_status cannot_create(const char *path) {
 
 /* ---- writing ---- */
 
-/* As mkstemps, but of the mode that any new file has: mkstemps makes files for the owner alone, and the mask of modes
- * can only be asked for by changing it, for all threads. `from`: the file that gets the name; NULL: a new one. -1 and
- * errno. */
+/* As mkstemps, but of the mode that any new file has: mkstemps makes files for the owner alone, and umask can only be
+ * read by changing it, for all threads. `from`: an open file that gets the name; NULL: a new file. Returns -1 and
+ * errno on failure. */
 static int take_name(char *name, const char *from) {
     char *digits = name + strlen(name) - strlen(".tmp") - 6;
     for (int attempt = 0; attempt < 100; attempt++) {
@@ -97,7 +97,8 @@ static struct file_link link_of(int file) {
     return link;
 }
 
-/* A file without a name in the path's folder; -1: it cannot be, or could not get a name later. */
+/* Opens a file without a name in the path's folder. -1 if this is not possible, or if the file could not get a name
+ * later. */
 static int open_nameless(const char *path) {
     const char *slash = strrchr(path, '/');
     char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
@@ -142,7 +143,7 @@ aorta_status aorta_file_append(struct aorta_file_writer *writer, const char *byt
     return error ? AORTA_ERROR(AORTA_IO, "cannot write %s: %s", writer->path, strerror(error)) : NULL;
 }
 
-/* 0, or errno. `file`: the file once more, where it has no name yet. */
+/* Returns 0 or errno. `file`: a second descriptor of a file without a name. */
 static int put_in_place(struct aorta_file_writer *writer, int file) {
     if (!writer->temporary) return 0;
     if (writer->nameless) {
@@ -156,7 +157,7 @@ static int put_in_place(struct aorta_file_writer *writer, int file) {
 
 static aorta_status finish(struct aorta_file_writer *writer) {
     const int again = writer->nameless ? fcntl(writer->file, F_DUPFD_CLOEXEC, 0) : -1;
-    /* Not every file system can, and no device. */
+    /* Some file systems and all devices cannot sync. */
     bool synced = !writer->temporary || fsync(writer->file) == 0 || errno == EINVAL || errno == EROFS;
     int reason = errno;
     bool closed = close(writer->file) == 0;
@@ -329,11 +330,10 @@ aorta_status aorta_directory_make(const char *path) {
     return status;
 }
 
-/* The only check that is valid for every file system, user and mount. */
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
     (void)info, (void)kind, (void)place;
     (void)remove(path);
-    return 0; /* what stays keeps nothing else */
+    return 0; /* continues after a failure */
 }
 
 void aorta_directory_remove(const char *path) {

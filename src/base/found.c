@@ -28,7 +28,7 @@ void aorta_found_value_text(double value, const char *unit, struct aorta_text *o
         aorta_text_printf(out, "%s%s%s", aorta_brief(value).text, *unit && strcmp(unit, "x") != 0 ? " " : "", unit);
 }
 
-/* Bytes of a word's key: what follows says how it is written. */
+/* Length of the key in a template's word, without the format after it. */
 static size_t key_length(const char *word, size_t length) {
     const char *colon = memchr(word, ':', length);
     if (colon) return (size_t)(colon - word);
@@ -134,7 +134,8 @@ static bool is_time(const struct aorta_found_fact *fact) {
     return !fact->text && fact->unit && strcmp(fact->unit, "ms") == 0 && isfinite(fact->value);
 }
 
-/* Times of one sentence are compared: one unit, three significant digits. False: there is only one time. */
+/* Writes the times of a sentence with one unit and three significant digits, as readers compare them. False if the
+ * sentence has only one time. */
 static bool put_time(const struct aorta_found_fact *facts, const struct aorta_found_fact *fact,
                      struct aorta_text *out) {
     double longest = 0;

@@ -1,4 +1,4 @@
-/* What a command found: facts, and the row of a table with the sentence about them. Text and JSON are made of both. */
+/* Findings of a command: facts, and a table row with the template of a sentence. They make text and JSON. */
 #ifndef AORTA_BASE_FOUND_H
 #define AORTA_BASE_FOUND_H
 
@@ -45,16 +45,16 @@ struct aorta_found_list { /* zero-initialise */
         const char *place;                    /* of facts without one: "8 streams"; NULL: none */
     } * items;
     size_t count, capacity;
-    const char *place; /* of the findings to come; it lives as long as they do */
+    const char *place; /* of findings added from now on; must live as long as the list */
 };
 
-/* Adds a finding of the table. Copies the facts, up to a NULL key; NULL: none. A warning is added once. Out of memory:
- * the arena has failed. */
+/* Adds a finding of the table. Copies the facts, up to a NULL key; NULL: none. A repeated warning is not added. If
+ * memory is exhausted the arena has failed. */
 void aorta_found_add(struct aorta_found_list *list, const struct aorta_found_row *table, unsigned finding,
                      const struct aorta_found_fact *facts);
 void aorta_found_free(struct aorta_found_list *list);
 
-/* Without a full stop, after its place. */
+/* Writes the place and the sentence, without a full stop. */
 void aorta_found_sentence(const struct aorta_found *found, struct aorta_text *out);
 /* Line 1: the first finding of the kind ANSWER. */
 void aorta_found_answer_text(const struct aorta_found_list *list, struct aorta_text *out);

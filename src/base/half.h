@@ -1,6 +1,6 @@
-/* The 16-bit types from and to fp32, by whole-number operations without branches, so that loops become vector code.
+/* Conversions between fp32 and the 16-bit types, by integer operations without branches, so that loops vectorize.
  * Formats: IEEE 754-2008 binary16; bfloat16 is the upper half of a binary32. Rounding is to the nearest, ties to even;
- * NaNs stay NaNs, quiet ones. */
+ * NaNs become quiet NaNs. */
 #ifndef AORTA_BASE_HALF_H
 #define AORTA_BASE_HALF_H
 
@@ -23,8 +23,8 @@ static inline float aorta_float_of_bf16(uint16_t half) {
     return aorta_float_of_bits((uint32_t)half << 16);
 }
 
-/* Adds half of the last place that stays, less one if that place is even. That could carry a NaN over into infinity or
- * zero. */
+/* Adds half of the last remaining place, less one if that place is even. NaNs are handled separately, as the carry
+ * could make them infinity or zero. */
 static inline uint16_t aorta_bf16_of_float(float value) {
     uint32_t bits = aorta_bits_of_float(value);
     uint32_t rounded = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
@@ -32,8 +32,8 @@ static inline uint16_t aorta_bf16_of_float(float value) {
     return (uint16_t)((bits & 0x7FFFFFFFu) > 0x7F800000u ? quiet : rounded);
 }
 
-/* Normal numbers: the exponent moves by the difference of the biases (127 − 15). Subnormals: the fraction is brought
- * into place by a subtraction of floats, which normalises it. */
+/* Normal numbers: the exponent moves by the difference of the biases (127 − 15). Subnormals: a float subtraction
+ * normalises the fraction. */
 static inline float aorta_float_of_f16(uint16_t half) {
     uint32_t magnitude = (uint32_t)(half & 0x7FFFu) << 13;
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;

@@ -10,7 +10,7 @@
 
 struct aorta_text_entry {
     const char *text; /* in the arena, printable */
-    const char *raw;  /* as the file has it; the same pointer where that is printable */
+    const char *raw;  /* as in the file; the same pointer if printable */
     uint32_t length, hash;
 };
 
@@ -23,7 +23,7 @@ struct aorta_texts { /* zero-initialise */
 
 /* The text's number; UINT32_MAX when memory is exhausted. */
 uint32_t aorta_texts_add(struct aorta_texts *texts, const char *text, size_t length);
-/* The text itself, as given: equal ones have one address. NULL when memory is exhausted. */
+/* The interned text: equal texts have the same address. NULL if memory is exhausted. */
 const char *aorta_intern(struct aorta_texts *texts, const char *string);
 const char *aorta_intern_slice(struct aorta_texts *texts, const char *text, size_t length);
 void aorta_texts_free(struct aorta_texts *texts);

@@ -1,4 +1,4 @@
-/* Sets of half-open time intervals [start, end) in ns, sorted and disjoint. All figures of overlap rest on these
+/* Sets of half-open time intervals [start, end) in ns, sorted and disjoint. All overlap figures are computed with them
  * (definitions: docs/metrics.md; U(x) is the length of a union, x ∩ y the length of an intersection). */
 #ifndef AORTA_BASE_INTERVAL_H
 #define AORTA_BASE_INTERVAL_H

@@ -72,7 +72,7 @@ void aorta_json_array_end(struct aorta_json *json) {
     close_level(json, "]");
 }
 
-/* Bytes from here on that stand in a JSON string as they are, as far as that is plain to see. */
+/* Bytes from here on that are in a JSON string as they are, as far as that is plain to see. */
 static size_t plain_length(const unsigned char *bytes) {
     size_t length = 0;
     while (bytes[length] >= 0x20 && bytes[length] < 0x7f && bytes[length] != '"' && bytes[length] != '\\') length++;

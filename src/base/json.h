@@ -18,7 +18,7 @@ struct aorta_json {
 };
 
 void aorta_json_begin(struct aorta_json *json, struct aorta_text *out, int indent);
-/* Begins the object that an output is, with its "schema_version"; and ends it, and the line. */
+/* Begins the top-level object of an output, with its "schema_version"; ends it with a newline. */
 void aorta_json_output(struct aorta_json *json, struct aorta_text *out, int indent, int schema_version);
 void aorta_json_output_end(struct aorta_json *json);
 void aorta_json_object(struct aorta_json *json); /* { */
@@ -30,8 +30,8 @@ void aorta_json_string(struct aorta_json *json, const char *value); /* NULL beco
 void aorta_json_int(struct aorta_json *json, int64_t value);
 void aorta_json_double(struct aorta_json *json, double value);
 void aorta_json_fixed(struct aorta_json *json, double value, int decimals); /* at most `decimals`, trailing zeros cut */
-/* Nanoseconds as milliseconds with up to six decimals, which is exact. By integers: a file has thousands of times, and
- * printing them as doubles would take most of the time that it takes. */
+/* Writes nanoseconds as milliseconds with up to six decimals, which is exact. Uses integers, as printing thousands of
+ * times as doubles would take most of the time of writing a file. */
 void aorta_json_ms(struct aorta_json *json, int64_t ns);
 void aorta_json_bool(struct aorta_json *json, bool value);
 void aorta_json_null(struct aorta_json *json);
@@ -41,7 +41,7 @@ void aorta_json_text(struct aorta_json *json, const char *value); /* a value tha
 void aorta_json_key_object(struct aorta_json *json, const char *key);
 void aorta_json_key_array(struct aorta_json *json, const char *key);
 void aorta_json_key_string(struct aorta_json *json, const char *key, const char *value);
-/* Null where the text is empty; frees it. */
+/* Writes null for an empty text. Frees the text. */
 void aorta_json_key_sentence(struct aorta_json *json, const char *key, struct aorta_text *sentence);
 void aorta_json_key_int(struct aorta_json *json, const char *key, int64_t value);
 void aorta_json_key_double(struct aorta_json *json, const char *key, double value);
@@ -53,7 +53,7 @@ void aorta_json_key_ms(struct aorta_json *json, const char *key, int64_t ns);
 void aorta_json_key_bool(struct aorta_json *json, const char *key, bool value);
 void aorta_json_key_null(struct aorta_json *json, const char *key);
 
-/* What writers put in place of a byte that is no UTF-8. */
+/* Replaces a byte that is not UTF-8. */
 #define AORTA_JSON_NO_LETTER "\xEF\xBF\xBD" /* U+FFFD */
 
 #endif

@@ -54,7 +54,7 @@ static inline uint64_t prefix_parity(uint64_t bits) {
     return bits;
 }
 
-/* How many bytes of the block belong to the value when it ends here; 0: it goes on. */
+/* Bytes of the block up to the end of the value. 0 if the value does not end in this block. */
 static inline size_t advance(struct aorta_json_skip *state, struct masks m, size_t valid) {
     uint64_t quotes = m.quote & ~find_escaped(state, m.backslash, valid);
     uint64_t inside = prefix_parity(quotes) ^ state->in_string;
@@ -162,7 +162,7 @@ static inline bool is_structural(char c) {
     return c == '"' || c == '\\' || c == '{' || c == '[';
 }
 
-/* *odd: something structural stands in it. */
+/* *odd: it has something structural in it. */
 static inline const char *scalar_end(const char *at, const char *end, bool *odd) {
 #if defined(__SSE2__)
     if (end - at >= AT_ONCE) {
@@ -403,8 +403,8 @@ static bool get_hexadecimal(const char *at, const char *end, int64_t *number) {
     return true;
 }
 
-/* A decimal number: sign × mantissa × 10^exponent. Digits beyond the 19 that fit are dropped; `next` is the first of
- * them (0 without), which is all that rounding to a whole number needs. */
+/* A decimal number: sign × mantissa × 10^exponent. Digits beyond the 19 that fit are dropped. `next` is the first
+ * dropped digit (or 0), which is enough to round to an integer. */
 struct decimal {
     uint64_t mantissa;
     int64_t exponent;
@@ -500,7 +500,7 @@ bool aorta_json_get_int(struct aorta_json_value value, int64_t *number) {
     return true;
 }
 
-/* The common case of a time: a few digits, no more after the point than `shift`. */
+/* Fast path for times: few digits, at most `shift` of them after the point. */
 static bool get_short(struct aorta_json_value value, int shift, int64_t *number) {
     enum { FIT = 15 }; /* and shift more */
     if (!value.length || value.length > FIT + 3 || shift < 0 || shift > 3 || value.text[0] == '.') return false;

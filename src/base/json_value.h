@@ -1,5 +1,5 @@
 /* JSON values in memory, walked without a tree: members and elements are found one after the other, texts and numbers
- * are read in place. No function of a value fails: the caller has checked that a value's strings and brackets close
+ * are read in place. Functions on a value do not fail: callers have checked that its strings and brackets close
  * (trace/json_stream.h for files, aorta_json_skip_nested for memory). */
 #ifndef AORTA_BASE_JSON_VALUE_H
 #define AORTA_BASE_JSON_VALUE_H
@@ -16,7 +16,7 @@ static inline bool aorta_json_space(char c) {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* A value as it stands in the file, without white space around it: begins with { [ " or a scalar's first letter. */
+/* A value as in the file, without white space around it: begins with { [ " or a scalar's first letter. */
 struct aorta_json_value {
     const char *text;
     size_t length;
@@ -45,10 +45,10 @@ struct aorta_json_walk {
     bool closed; /* `at` is after the closing bracket */
 };
 bool aorta_json_walk_begin(struct aorta_json_walk *walk, const char *at, const char *end); /* `at`: its bracket */
-/* Passes a key and its colon; then comes its value, from `at` on. False, too, when `closed`. */
+/* Passes a key and its colon; `at` is then the value. Also false if `closed`. */
 bool aorta_json_walk_key(struct aorta_json_walk *walk, struct aorta_json_value *key);
 bool aorta_json_walk_value(struct aorta_json_walk *walk, struct aorta_json_value *value);
-/* In place of aorta_json_walk_value: the value was walked itself, to its end. */
+/* Instead of aorta_json_walk_value: passes a value that `inner` has walked to its end. */
 bool aorta_json_walk_out(struct aorta_json_walk *walk, const struct aorta_json_walk *inner);
 
 /* Whether a key (as handed out, without quotes), or a word like null, is this one. */
@@ -99,8 +99,8 @@ struct aorta_fields {
     size_t count;
 };
 
-/* The value that a line is, without what surrounds it. AORTA_FORMAT, with the byte: it does not end, or something
- * follows. An empty line is one that does not end. */
+/* The JSON value of a line, without white space around it. AORTA_FORMAT, with the byte, if the line is empty, or an
+ * object or array does not end or is followed by anything. */
 AORTA_MUST_USE aorta_status aorta_line_value(const char *line, size_t length, struct aorta_json_value *value);
 
 /* AORTA_FORMAT, with the byte from `line` on: no object, a malformed member (its value, too, but not values inside it),
@@ -115,7 +115,7 @@ AORTA_MUST_USE aorta_status aorta_elements_count(const char *line, struct aorta_
 
 /* Whether it is true, false, null or a number (RFC 8259). */
 bool aorta_value_is_scalar(struct aorta_json_value value);
-/* Python writes NaN and Infinity where a number is none; both are numbers here. */
+/* Python's NaN and Infinity also count as numbers. */
 bool aorta_value_is_number(struct aorta_json_value value);
 double aorta_value_number(struct aorta_json_value number);
 

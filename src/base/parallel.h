@@ -1,6 +1,6 @@
 /* Work in pieces, on all processors (thread.c).
  *
- * Pieces share nothing that one of them writes, so the result does not depend on their distribution. */
+ * Pieces do not write shared data, so the result does not depend on their distribution. */
 #ifndef AORTA_BASE_PARALLEL_H
 #define AORTA_BASE_PARALLEL_H
 
@@ -16,7 +16,7 @@ AORTA_MUST_USE aorta_status aorta_parallel(size_t count, aorta_piece run, void *
 
 /* Processors that this process may run on: at least 1. */
 int aorta_processors(void);
-/* How many threads it takes for many pieces: 1 … 16. */
+/* Number of threads for many pieces: 1 to 16. */
 size_t aorta_parallel_width(void);
 
 #endif

@@ -11,7 +11,7 @@ struct aorta_place {
 
 size_t aorta_place_round(size_t bytes); /* up to a multiple of 256, as device memory is aligned */
 
-/* The next `bytes` of it, aligned; NULL, and nothing is taken, where fewer are left. */
+/* Takes the next `bytes`, aligned. NULL if fewer are left. */
 void *aorta_place_take(struct aorta_place *place, size_t bytes);
 
 #endif

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Not printable: control characters (C0, DEL, C1), marks that turn the direction of writing, bytes that are no UTF-8.
- * `lines`: newlines and tabs are, since the text is a page and not a name. */
+/* Not printable: control characters (C0, DEL, C1), marks that change the writing direction, bytes that are not UTF-8.
+ * `lines`: newlines and tabs count as printable, for a text of several lines. */
 bool aorta_is_printable(const char *text, size_t length, bool lines);
 
 /* Replaces each such byte, in place. */

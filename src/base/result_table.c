@@ -8,7 +8,7 @@
 
 enum { VALUES_MOST = 4096, NAME_SIZE = 512, NAMES_MOST = 128 };
 
-/* The next line that is one, from *index on. False: there is none. */
+/* Fills the next line that is not skipped, from *index on. False at the end. */
 static bool next_line(const struct aorta_result_table *table, const void *of, size_t *index, void *values) {
     enum aorta_line line = AORTA_LINE_SKIP;
     while (line == AORTA_LINE_SKIP) {
@@ -25,7 +25,7 @@ size_t aorta_table_count(const struct aorta_result_table *table, const void *of)
     return index - 1;
 }
 
-/* Tables have few rows, so a column is found by a search for its key, also in parts whose members are listed in place.
+/* Finds a column by its key (linear search, as tables have few rows), also in parts whose members are listed in place.
  */
 static const struct aorta_row *find_row(const struct aorta_row *rows, const char *key, size_t *offset) {
     for (; rows->type != AORTA_ROW_END; rows++) {

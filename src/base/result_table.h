@@ -1,5 +1,5 @@
-/* Tables of results: rows (rows.h) of a struct, and a function that fills it for each line. From these come the JSON,
- * the text for a terminal, CSV, and the columns of the page. */
+/* A table of results is rows (rows.h) of a struct and a function that fills the struct for each line. They make the
+ * JSON, the terminal's text, CSV, and the columns of the page. */
 #ifndef AORTA_BASE_RESULT_TABLE_H
 #define AORTA_BASE_RESULT_TABLE_H
 
@@ -20,16 +20,16 @@ struct aorta_result_table {
     const char *section; /* section of the page; NULL: the page shows the table in its own way */
     const struct aorta_row *rows;
     size_t size; /* of the struct */
-    /* Fills the struct, zeroed before. AORTA_LINE_END: there are fewer lines; AORTA_LINE_SKIP: this is none. */
+    /* Fills the zeroed struct. AORTA_LINE_END: there is no line `index`; AORTA_LINE_SKIP: the line is not shown. */
     enum aorta_line (*fill)(const void *of, size_t index, void *values);
     const struct aorta_column *columns; /* of the text; NULL: it has none */
-    bool whole; /* of all that was recorded, where other tables are of a part of it: the title says so */
+    bool whole; /* covers the whole recording even if other tables cover a part; the title then says so */
 };
 
 /* A table: its members from the key on, then its lines. */
 #define AORTA_TABLE(id, ...) const struct aorta_result_table id = {__VA_ARGS__}
 #define AORTA_TABLES(id, ...) const struct aorta_result_table *const id[] = {__VA_ARGS__, NULL}
-/* What a table's lines are: structs of this type, described by `rows_` and filled by `fill_`. */
+/* Lines are structs of `type`, described by `rows_` and filled by `fill_`. */
 #define AORTA_LINES(rows_, type, fill_) .rows = (rows_), .size = sizeof(type), .fill = (fill_)
 
 /* How the text shows a table. Its last column is the row of type AORTA_ROW_LABEL or AORTA_ROW_KERNEL. */
@@ -41,18 +41,19 @@ struct aorta_table_view {
     const char *(*shorten)(const char *kernel, char *name, size_t size);
     bool whole;                         /* other tables are of a part of the recording */
     const struct aorta_column *columns; /* NULL: the table's */
-    int width;                          /* of lines, names are cut there; 0: they are not */
+    int width;                          /* names are cut to fit it; 0: not cut */
     const char *more;                   /* the option that shows lines beyond `most`; NULL: they are not mentioned */
 };
 
-/* Lines, those that are none included. */
+/* Number of lines, including skipped lines. */
 size_t aorta_table_count(const struct aorta_result_table *table, const void *of);
-/* Nothing where the table has no lines. Failed allocations: aorta_text_check of `out`, as below. */
+/* Writes nothing if the table has no lines. aorta_text_check of `out` reports failed allocations, also below. */
 void aorta_table_text(const struct aorta_result_table *table, const void *of, const struct aorta_table_view *view,
                       struct aorta_text *out);
 /* Key and array. */
 void aorta_table_json(const struct aorta_result_table *table, const void *of, struct aorta_json *json);
-/* As aorta_table_json; of a table of more than `most` lines every n-th, and n as KEY_every. 0: all. */
+/* As aorta_table_json, but of a table of more than `most` lines only every n-th line, and n as KEY_every. `most` 0:
+ * all lines. */
 void aorta_table_json_some(const struct aorta_result_table *table, const void *of, size_t most,
                            struct aorta_json *json);
 /* `whole`: as in a view. {key, title, section, columns: [{key, heading, kind}]}; kind is kernel, word, text, share,

@@ -1,6 +1,5 @@
-/* A result as rows, as options are (config/option.h): one row has the name of a figure, its place, its unit, the reason
- * for its absence, and its meaning. The rows of a struct make its JSON, read it back and document it. Sentences stay
- * code. */
+/* Results as rows, like options (config/option.h). A row has a figure's name, place, unit, meaning, and the reason if
+ * it is absent. The rows of a struct write its JSON, read it back and document it. Sentences stay in code. */
 #ifndef AORTA_BASE_ROWS_H
 #define AORTA_BASE_ROWS_H
 
@@ -25,7 +24,7 @@ enum aorta_row_type {                    /* stored as; unknown values are null *
                       AORTA_ROW_TIME,    /* the same, on a clock: in files from an origin on */
                       AORTA_ROW_MEAN_NS, /* double ns, in files ms; NaN */
                       AORTA_ROW_NUMBER,  /* double; NaN */
-                      AORTA_ROW_CHOICE,  /* an enum, which `name` names up to `names`; reading: one of these */
+                      AORTA_ROW_CHOICE,  /* an enum; `name` names its values 0 to `names` - 1 */
                       AORTA_ROW_PART,    /* a struct of the rows `part`: an object; key NULL: its members are listed in
                                             place */
 };
@@ -37,8 +36,8 @@ struct aorta_row {
     const char *unit;    /* "ms", "bytes", "GB/s", "share" (0 to 1, people see percent); NULL: a count, a text */
     int decimals;        /* of a number in JSON, at most; 0: as many as read back equal */
     const char *heading; /* of the page's column; NULL: the page has none */
-    const char *reason;  /* why it is null, under "null_reasons"; NULL: it is not, or goes without saying */
-    size_t reason_at;    /* where the values have that reason, const char *; 0: nowhere */
+    const char *reason;  /* why it is null, under "null_reasons"; NULL: never null, or obvious */
+    size_t reason_at;    /* offset of a const char * with that reason in the values; 0: none */
     const char *help;    /* for the docs */
     bool omit;           /* absent instead of null; a false one, too */
     bool required;       /* reading fails without it; else an absent or null value changes nothing */
@@ -47,7 +46,7 @@ struct aorta_row {
     double low, high;    /* reading: limits, both included; both 0: none */
     const struct aorta_row *part;
     const char *(*name)(int value);
-    int names; /* of a choice: how many; of other types: an array of so many, an object with these names */
+    int names; /* of a choice: number of values; else: an array of this length, an object with these names */
 };
 
 /* A value as it is stored: texts and names of choices in `text`, whole numbers, times and flags in `whole`, all numbers
@@ -102,7 +101,7 @@ struct aorta_rows_reader {
 /* AORTA_FORMAT names `path` and key: absent though required, of another type, beyond the limits. */
 AORTA_MUST_USE aorta_status aorta_rows_read(struct aorta_rows_reader *reader, const struct aorta_fields *object,
                                             const char *path, const struct aorta_row *rows, void *values);
-/* The members of the object under a key; none if there is no such key, or null. */
+/* The members of the object under a key; none if the key is missing or null. */
 AORTA_MUST_USE aorta_status aorta_rows_read_object(const struct aorta_rows_reader *reader,
                                                    const struct aorta_fields *object, const char *key,
                                                    struct aorta_fields *members);

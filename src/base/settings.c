@@ -11,7 +11,7 @@ const char *aorta_settings_value(const struct aorta_settings *settings, const ch
     return NULL;
 }
 
-/* Names of places. */
+/* Output paths do not count as settings. */
 static bool is_ignored(const char *key) {
     static const char *const ignored[] = {"schema_version", "training.output_dir", "training.dump_dir"};
     return aorta_is_one_of(key, ignored, sizeof ignored / sizeof *ignored);

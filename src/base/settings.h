@@ -6,7 +6,7 @@
 #include "base/rows.h"
 #include "base/text.h"
 
-/* One configuration key as it was in force: "fsdp.forward_prefetch", "true". Borrowed. */
+/* One configuration key and the value in effect: "fsdp.forward_prefetch", "true". Borrowed. */
 struct aorta_setting {
     const char *key, *value;
 };
@@ -25,12 +25,12 @@ struct aorta_differences {    /* zero-initialise */
     size_t count, capacity;
 };
 
-/* Adds what differs: in the order of the first, then what only the second has; a key once. Where one side has nothing
- * at all nothing is known, and nothing differs. */
+/* Adds the settings that differ, each key once: in the order of the reference, then those that only the candidate has.
+ * If one side has no settings they are unknown, and nothing is added. */
 void aorta_differences_add(struct aorta_differences *differences, const struct aorta_settings *reference,
                            const struct aorta_settings *candidate);
 void aorta_differences_free(struct aorta_differences *differences);
-/* "NCCL_PROTO is LL, was not set; …", nothing where nothing differs; and key and value of "differences". */
+/* "NCCL_PROTO is LL, was not set; …", nothing if no setting differs; as JSON the key "differences". */
 void aorta_differences_list(const struct aorta_differences *differences, struct aorta_text *out);
 extern const struct aorta_row aorta_difference_rows[];
 void aorta_differences_json(const struct aorta_differences *differences, struct aorta_json *json);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Folders where vendors install, as patterns; of several versions the last by name is tried first. */
+/* Vendors' install folders, as patterns. If several folders match, the last by name is tried first. */
 static const char *const folders[] = {
     "/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64", "/opt/cuda/lib64", "/usr/local/nvidia/lib64",
     "/usr/lib/wsl/lib",      "/opt/rocm/lib",           "/opt/rocm-*/lib",

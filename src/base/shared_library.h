@@ -28,9 +28,8 @@ struct aorta_library {
     char path[PATH_MAX];
 };
 
-/* Opens the first name that loads and fills the table. AORTA_UNSUPPORTED says every name and path tried, and why each
- * failed, or which required symbol is missing from which file (too old). Never closed: vendor libraries do not survive
- * it. */
+/* Opens the first name that loads and fills the table. AORTA_UNSUPPORTED names every path tried with its error, or the
+ * required symbol that a file lacks (too old). Libraries are never closed: vendor libraries do not survive it. */
 AORTA_MUST_USE aorta_status aorta_library_open(const struct aorta_library_description *description, void *table,
                                                struct aorta_library *library);
 

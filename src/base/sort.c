@@ -59,7 +59,7 @@ double aorta_nth_double(double *values, size_t count, size_t place) {
 
 /* ---- percentiles ---- */
 
-/* The place of a percentile among the samples: `fraction` of the way from one to the next. */
+/* A percentile's position between two samples: `fraction` of the way from `at` to `next`. */
 struct place {
     size_t at, next;
     double fraction;
@@ -118,8 +118,8 @@ static size_t row_length(const char *items, size_t count, size_t size, int (*ord
     return length;
 }
 
-/* Two adjacent rows become one, from the end on. Only elements that change places are touched: unused memory costs more
- * than the order. */
+/* Merges two adjacent runs from the end. Only elements that move are written, as touching more memory costs more than
+ * comparing. */
 static bool merge_two(const struct rows *rows, size_t first, size_t middle, size_t end) {
     const size_t size = rows->size;
     char *left = rows->items + middle * size, *to = rows->items + end * size;
@@ -138,7 +138,7 @@ static bool merge_two(const struct rows *rows, size_t first, size_t middle, size
     return true;
 }
 
-/* ends[i]: where row i ends. Each round merges neighbours. False: no memory. */
+/* ends[i] is the end of run i. Each round merges neighbours. False if memory is exhausted. */
 static bool merge_rows(const struct rows *rows, size_t *ends, size_t row_count) {
     while (row_count > 1) {
         size_t first = 0, merged = 0;

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An order of structs, by members of which the first that differs decides; NaN equals all numbers:
+/* Orders structs by their members, the first member first. NaN compares equal to all numbers:
  *
  *     static AORTA_ORDER(by_time, struct call, AORTA_UP(start_ns) AORTA_DOWN(end_ns) AORTA_TEXT(name));
  */
@@ -86,8 +86,8 @@ void aorta_sort_double(double *values, size_t count); /* none is NaN */
 /* The value at `place` of the sorted values. Changes their order. */
 double aorta_nth_double(double *values, size_t count, size_t place);
 
-/* Like qsort, for items of which most are in order already, or which are a few ascending rows one after the other: then
- * it takes little more than reading them. Equal items keep their order. */
+/* Like qsort, but fast for items that are mostly in order already or consist of a few ascending runs. Equal items keep
+ * their order. */
 void aorta_sort_rows(void *items, size_t count, size_t size, int (*order)(const void *, const void *));
 
 /* The same, and removes all but the first of equal items. Returns how many are left. NULL for no items is fine. */

@@ -19,8 +19,8 @@ double aorta_percentile_sorted(const double *sorted, size_t count, double percen
 double aorta_percentile_int64(const int64_t *sorted, size_t count, double percent);
 /* The 50th, rounded down. Sorts the values; 0 for none. */
 int64_t aorta_median_int64(int64_t *values, size_t count);
-/* For what most of some have: the median of the sorted values without this one of them, of an even number the lower one
- * in the middle, so that half of them are not most. There are two at least. */
+/* The largest value that most of the remaining values reach: the median without one occurrence of `value`, and the
+ * lower middle value if their number is even. `count` is at least 2. */
 double aorta_lower_median_without(const double *sorted, size_t count, double value);
 
 /* Sorts a copy; NaN samples are ignored. */

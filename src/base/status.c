@@ -9,7 +9,7 @@ struct aorta_error {
     char *message, *detail; /* detail: NULL: none */
 };
 
-/* Stands in for an error that itself could not be allocated; const in effect: never written, never freed. */
+/* Replaces an error that could not be allocated; const in effect: never written, never freed. */
 static struct aorta_error no_memory = {AORTA_MEMORY, (char[]){"out of memory while reporting an error"}, NULL};
 
 static char *format_message(const char *format, va_list args) {

@@ -32,10 +32,10 @@ enum aorta_code {
 
 typedef struct aorta_error *aorta_status;
 
-/* A new error; never NULL (a static object stands in when memory is exhausted). Use through AORTA_ERROR. */
+/* A new error; never NULL (a static object when memory is exhausted). Use through AORTA_ERROR. */
 AORTA_MUST_USE aorta_status aorta_error_make(enum aorta_code code, const char *format, ...) AORTA_PRINTF(2, 3);
 
-/* For compiler and analyzer: an error is never NULL. Else they follow paths on which it is. */
+/* Lets compiler and analyzer assume that an error is never NULL. Else they follow paths on which it is NULL. */
 AORTA_MUST_USE static inline aorta_status aorta_never_null(aorta_status status) {
     if (!status) __builtin_unreachable();
     return status;
@@ -48,7 +48,7 @@ enum aorta_code aorta_status_code(aorta_status status);
 const char *aorta_status_message(aorta_status status); /* "" for NULL; lives as long as the status */
 /* Gives a failure another code. */
 AORTA_MUST_USE aorta_status aorta_status_recode(aorta_status status, enum aorta_code code);
-/* Adds what only a longer report shows, such as the places that were searched, and returns the failure. */
+/* Adds details for a longer report, such as the paths searched, and returns the failure. */
 AORTA_MUST_USE aorta_status aorta_with_detail(aorta_status status, const char *detail);
 const char *aorta_status_detail(aorta_status status); /* "": none */
 void aorta_status_free(aorta_status status);          /* NULL is fine */

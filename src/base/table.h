@@ -1,4 +1,4 @@
-/* Finds numbered things by a key: open addressing over the numbers 0, 1, 2, … of an array that the owner keeps.
+/* Hash table with open addressing: finds the index of an item in the owner's array by a key.
  *
  *     uint32_t *slot = aorta_table_slot(&table, hash, same, context, key);
  *     if (!*slot) *slot = number + 1;   (after aorta_table_reserve)
@@ -15,14 +15,14 @@ struct aorta_table { /* zero-initialise */
     size_t slot_count;
 };
 
-/* Capacity for `count` numbers in at most half of the slots. `hash_of` gives the hash of one that is in already. False
- * when memory is exhausted: the table is then as before. */
+/* Capacity for `count` numbers in at most half of the slots. `hash_of` returns the hash of a stored number. False if
+ * memory is exhausted; the table is then unchanged. */
 bool aorta_table_reserve(struct aorta_table *table, size_t count, uint64_t (*hash_of)(const void *of, uint32_t number),
                          const void *of);
 void aorta_table_free(struct aorta_table *table);
 
-/* The slot of the number for which `same` holds, or the free one where it belongs. The table has slots. Inline, so that
- * `same` is: it is the inner loop of reading a trace. */
+/* The slot of the number for which `same` is true, or the free slot for it. The table must have slots. Inline, so that
+ * `same` is inlined: this is the inner loop of reading a trace. */
 static inline uint32_t *aorta_table_slot(const struct aorta_table *table, uint64_t hash,
                                          bool (*same)(const void *of, uint32_t number, const void *key), const void *of,
                                          const void *key) {
@@ -32,10 +32,10 @@ static inline uint32_t *aorta_table_slot(const struct aorta_table *table, uint64
 }
 
 /* ---- hashes ----
- * Hashes of 64 bits, for tables and to find out whether things agree. Not meant against an adversary, nor for files
- * that another machine reads: the bytes' order is this one's. */
+ * 64-bit hashes, for tables and for equality checks. Not for security, and not for files that another machine reads:
+ * they depend on the byte order. */
 
-/* One more value. The two words are multiplied to 128 bits, whose halves are joined (the step of wyhash, Wang Yi). */
+/* Adds a value: the halves of the 128-bit product are XORed (the step of wyhash, Wang Yi). */
 static inline uint64_t aorta_hash_add(uint64_t hash, uint64_t value) {
     const __uint128_t product = (__uint128_t)(hash ^ 0x9E3779B97F4A7C15u) * (value ^ 0xD1B54A32D192ED03u);
     return (uint64_t)product ^ (uint64_t)(product >> 64);

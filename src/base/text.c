@@ -105,7 +105,7 @@ struct aorta_brief aorta_brief(double value) {
     int decimals = size >= 100 || size == 0 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 2 - (int)floor(log10(size));
     struct aorta_brief brief;
     if (decimals > 9) decimals = 9;
-    if (size >= 1e18) { /* nothing that is measured; all its digits have no place */
+    if (size >= 1e18) { /* too many digits for the buffer; no measured value is so large */
         snprintf(brief.text, sizeof brief.text, "%.3g", value);
         return brief;
     }
@@ -132,7 +132,7 @@ struct aorta_brief aorta_digits(double value, int digits) {
     return brief;
 }
 
-/* Fewer for the microseconds and nanoseconds that a recording rounds. */
+/* Fewer digits below 0.01, where recordings round to microseconds or nanoseconds. */
 struct aorta_brief aorta_measured(double value) {
     const double size = fabs(value);
     return aorta_digits(value, size >= 0.01 ? 3 : size >= 0.001 ? 2 : 1);
@@ -214,7 +214,7 @@ static bool is_part(const char *part, const char *name) {
     return (end[-1] == '_' && strcmp(end, part) == 0) || (name[length] == '_' && strncmp(name, part, length) == 0);
 }
 
-/* What two words of one section differ in: a section's name is no slip, however long it is. */
+/* Skips the section that both keys have, so that a long section name does not hide a misspelt key. */
 static void skip_section(const char **a, const char **b) {
     const char *left = *a, *right = *b;
     for (; *left && *left == *right; left++, right++)
@@ -355,7 +355,7 @@ void aorta_text_column(struct aorta_text *out, const char *text, int width) {
 
 /* ---- short names ---- */
 
-/* The word with the byte `at`, or from there on, without its namespaces. */
+/* The word at or after byte `at`, without namespaces. `with`: the word may begin before `at`. */
 static void word_at(const char *text, size_t at, bool with, char *word, size_t size) {
     size_t length = 0;
     while (with && at && isalnum((unsigned char)text[at - 1])) at--;
@@ -392,8 +392,8 @@ const char *aorta_name_apart(const char *name, const char *const *names, size_t 
 
 /* ---- lines ---- */
 
-/* Bytes of the line that begins here: to the last space that leaves it within `width` columns. A longer word is broken,
- * or `whole`. */
+/* Length of the line that begins here: to the last space within `width` columns. A longer word is broken unless
+ * `whole`. */
 static size_t line_bytes(const char *text, int width, bool whole) {
     size_t fits = bytes_of(text, width);
     if (!text[fits]) return fits;
@@ -530,7 +530,7 @@ static void add_state(const struct aorta_progress *progress, const char *note, s
     if (note) aorta_text_printf(line, ", %s", note);
 }
 
-/* In one piece: other ranks write to the same place. Without memory there is nothing to be seen. */
+/* One write, as other ranks write to the same stream. Prints nothing if memory is exhausted. */
 static void print_state(const struct aorta_progress *progress, const char *note, bool last) {
     struct aorta_text line = {0};
     add_state(progress, note, &line);

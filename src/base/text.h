@@ -28,19 +28,20 @@ void aorta_text_free(struct aorta_text *text);
 void aorta_text_end(struct aorta_text *part, struct aorta_text *whole);
 /* Frees the memory that a text was written with, and passes its failure on to the text. */
 void aorta_text_arena_end(struct aorta_text *text, struct aorta_arena *arena);
-/* The text as a string of the arena, "" where nothing was appended; frees it. NULL: no memory; the arena says so. */
+/* Moves the text to the arena and frees it; "" if nothing was appended. NULL if memory is exhausted; the arena has
+ * failed then. */
 char *aorta_text_move(struct aorta_text *text, struct aorta_arena *arena);
 AORTA_MUST_USE aorta_status aorta_text_check(const struct aorta_text *text); /* AORTA_MEMORY if an append failed */
 
 /* The text as the message of an error; frees it. */
 AORTA_MUST_USE aorta_status aorta_text_error(struct aorta_text *text, enum aorta_code code);
 
-/* A list: texts in one buffer, each with its NUL, which aorta_text_append(list, "", 1) adds. The one behind `before`,
- * or the first one where that is NULL; NULL: there is none. */
+/* A list is several texts in one buffer, each with its NUL, which aorta_text_append(list, "", 1) adds. Returns the
+ * text after `before`, or the first text if `before` is NULL. NULL at the end. */
 const char *aorta_text_next(const struct aorta_text *list, const char *before);
 
-/* A template: `put` writes each {word} and returns false where its value is not known. A part in [brackets] with such a
- * word is omitted; outside of brackets the whole template is, which returns false and writes nothing. */
+/* Fills a template: `put` writes each {word} and returns false if its value is unknown. A part in [brackets] with an
+ * unknown word is omitted. With an unknown word outside of brackets nothing is written, and the result is false. */
 typedef bool (*aorta_text_put)(const void *user, const char *word, size_t length, struct aorta_text *out);
 bool aorta_text_template(struct aorta_text *out, const char *template, aorta_text_put put, const void *user);
 
@@ -52,7 +53,7 @@ struct aorta_brief {
 struct aorta_brief aorta_brief(double value);
 /* "34.0", "0.117", "129": three significant digits, for what was measured. */
 struct aorta_brief aorta_measured(double value);
-struct aorta_brief aorta_digits(double value, int digits); /* so many significant ones */
+struct aorta_brief aorta_digits(double value, int digits); /* with `digits` significant digits */
 
 /* "1 stream", "2 streams": a number with its noun. By value, like aorta_brief. */
 struct aorta_counted {
@@ -66,8 +67,9 @@ bool aorta_is_one_of(const char *word, const char *const *words, size_t count);
 /* Levenshtein distance, for "did you mean". */
 size_t aorta_edit_distance(const char *a, const char *b);
 
-/* That distance where one word suggests the other, else SIZE_MAX. Near enough is a third of the longer word's length,
- * at least 1 but never the whole word, and two neighbouring characters in each other's place. */
+/* That distance if the words are similar, else SIZE_MAX. Similar: at most a third of the longer word's length, at
+ * least 1 but less than the whole word; or two neighbouring characters are swapped, or `a` is `b` without its first or
+ * last part ("batches", "num_batches"). */
 size_t aorta_near_distance(const char *a, const char *b);
 
 /* The candidate nearest to `word`, or NULL when none is near enough to suggest. */

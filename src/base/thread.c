@@ -114,7 +114,7 @@ struct pieces {
     size_t failed; /* the piece that `status` is of */
 };
 
-/* Pieces begin in their order: those below one that failed have begun, and the lowest failure is always found. */
+/* Pieces begin in order, so all pieces below a failed piece have begun, and the lowest failure is always found. */
 static void fail(struct pieces *pieces, size_t piece, aorta_status status) {
     atomic_store(&pieces->next, pieces->count);
     pthread_mutex_lock(&pieces->lock);
@@ -267,7 +267,6 @@ size_t aorta_command_line(char *command, size_t size) {
 
 /* ---- hashes ---- */
 
-/* 16 bytes at a time. */
 uint64_t aorta_hash_bytes(const void *bytes, size_t length) {
     const unsigned char *at = bytes;
     uint64_t hash = length, a, b;

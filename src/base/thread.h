@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* pthread_create with default attributes; the new thread gets no signals, which are for the program's own threads. An
- * errno, 0 for success. */
+/* pthread_create with default attributes; all signals are blocked in the new thread, as the program's own threads
+ * handle them. Returns 0 or an errno. */
 int aorta_thread_start(pthread_t *thread, void *(*function)(void *), void *user);
 
 /* The signals of a user or a batch system that end a program: SIGINT and SIGTERM. */

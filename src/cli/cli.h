@@ -13,12 +13,12 @@
 #include <stdio.h>
 
 /* ---- commands ----
- * Each is one file that parses, calls and prints. argv[0] is the command's own name. What it returns ends the program:
- * NULL is exit 0; otherwise main prints "aorta: message" on stderr and exits by the status's code. */
+ * Each is one file that parses, calls and prints. argv[0] is the command's own name. Its result ends the program: NULL
+ * is exit 0; otherwise main prints "aorta: message" on stderr and exits with the status's exit code. */
 struct aorta_command_group;
 struct aorta_cli_syntax;
 struct aorta_cli_line;
-/* What most commands are: aorta_cli_command with these. */
+/* Arguments of aorta_cli_command, for most commands. */
 struct aorta_cli_entry {
     const struct aorta_cli_syntax *syntax;
     aorta_status (*run)(struct aorta_cli_line *line, void *values);
@@ -30,7 +30,7 @@ struct aorta_command {
     const struct aorta_cli_entry *entry;
     aorta_status (*run)(int argc, char **argv); /* instead of `entry`: it reads its line itself */
     const struct aorta_command_group *group;    /* instead of both: it consists of commands */
-    bool named; /* its first operand is a name, of a workload, that has options of its own */
+    bool named;                                 /* its first operand names a workload, which has its own options */
 };
 AORTA_MUST_USE aorta_status aorta_cli_command_run(const struct aorta_command *command, int argc, char **argv);
 
@@ -44,33 +44,34 @@ extern const struct aorta_command_group aorta_cli_program, aorta_cli_trace, aort
 
 /* ---- the standard output (commands.c) ---- */
 
-/* Prints a text, whole and at once, and frees it; a text that failed is an error (aorta_text_check). To the standard
- * error where `output` (NULL: none) is the standard output. `color`: escapes for color stay. AORTA_IO. */
+/* Prints a text in one write and frees it. A failed text is an error (aorta_text_check). Prints to the standard error
+ * if `output` (may be NULL) is the standard output. `color`: color escapes are allowed. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_cli_print(struct aorta_text *text, const char *output, bool color);
-/* AORTA_USAGE where no such program can be run; one of our commands is named with what to write instead. */
+/* AORTA_USAGE if the program cannot be run. For the name of one of our commands the message shows what to write
+ * instead. */
 AORTA_MUST_USE aorta_status aorta_cli_check_program(const char *program);
-/* The option --csv DIR: the names of its files, for the option's row; and the check that the directory can be made,
- * before there is anything to lose. NULL is fine. AORTA_CONFIG. */
+/* The option --csv DIR: the names of its files, for the option's row, and the check that the directory can be made,
+ * before any work is done. NULL is fine. AORTA_CONFIG. */
 extern const char *const aorta_cli_csv_files[];
 AORTA_MUST_USE aorta_status aorta_cli_csv_prepare(const char *folder);
-/* Likewise for the page of --html. AORTA_UNSUPPORTED where the build has none; AORTA_CONFIG. */
+/* The same check for the page of --html. AORTA_UNSUPPORTED if the build has no pages; AORTA_CONFIG. */
 AORTA_MUST_USE aorta_status aorta_cli_page_prepare(const char *path);
-/* Where a result goes: a page, CSV of its tables, and as text or JSON to the standard output. */
+/* Outputs of a result: a page, CSV of its tables, and text or JSON on the standard output. */
 struct aorta_cli_outputs {
     const char *html, *csv; /* may be NULL */
     bool json;
 };
-/* Before there is anything to lose: page and CSV can be written. AORTA_UNSUPPORTED, AORTA_CONFIG. */
+/* Checks that page and CSV can be written, before any work is done. AORTA_UNSUPPORTED, AORTA_CONFIG. */
 AORTA_MUST_USE aorta_status aorta_cli_outputs_prepare(const struct aorta_cli_outputs *to);
-/* Writes the JSON to `output` (NULL: none) and the page, whose results it is, and prints. `status`: of the CSV; after a
- * failure nothing more is written. Both texts may have failed, and are freed in any case. */
+/* Writes the JSON to `output` (may be NULL) and into the page, and prints the text or the JSON. `status` is the CSV's;
+ * after a failure nothing more is written. Both texts may have failed, and are freed in any case. */
 AORTA_MUST_USE aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, const char *output,
                                            struct aorta_page_results page, struct aorta_text *text,
                                            struct aorta_text *json, aorta_status status);
-/* From now on the signal does not end the process: what raised it (SIGPIPE: printing to nobody) is an error of its
- * write. Programs that are started do not inherit that, as they would if it were ignored. */
+/* Makes the signal not end the process, so that its cause (SIGPIPE: a closed pipe) is an error of the write. Unlike an
+ * ignored signal, this is not inherited by started programs. */
 void aorta_cli_outlive(int signal);
-/* Makes sure that the output was written: a full disk behind `aorta info --json > file` is AORTA_IO. */
+/* Checks that the output was written: AORTA_IO for `aorta info --json > file` on a full disk. */
 AORTA_MUST_USE aorta_status aorta_cli_finish_output(void);
 
 /* A command that consists of commands: `aorta` itself, `aorta trace`. */
@@ -99,12 +100,12 @@ struct aorta_cli_syntax {
     const char *about;                  /* one paragraph; ends with a full stop */
     const struct aorta_option *options; /* key: the long name without its dashes; BOOL: a flag that takes no value */
     size_t option_count;
-    bool operands;       /* words that are no options are allowed; with `command` the first one ends the options */
+    bool operands;       /* operands are allowed; with `command` the first operand ends the options */
     bool reads_operands; /* they are files or folders that the command reads */
     bool command;        /* "-- CMD ARGS…": everything from the first operand on is left alone */
     bool styled;         /* it has an aorta_cli_style: the help shows --color and --full-names */
     const char *footer;  /* printed last by --help; may be NULL */
-    void (*names)(struct aorta_text *text); /* what its operands may be, for the completion of shells; NULL: files */
+    void (*names)(struct aorta_text *text); /* writes its possible operands, for shell completion; NULL: files */
 };
 
 #define AORTA_CLI_OPTIONS(rows) .options = (rows), .option_count = sizeof(rows) / sizeof *(rows)
@@ -120,17 +121,17 @@ struct aorta_cli_line {
     struct aorta_kernel_patterns *patterns; /* aorta_cli_comm_patterns; NULL: none */
 };
 
-/* Fills *values: defaults, then what the line says. Outputs are apart from inputs and from each other by the rows'
- * `path` (config/option.h). Accepts --name VALUE, --name=VALUE, -n VALUE, -nVALUE; "--" ends the options. An option
- * given twice counts the last time, a list grows. AORTA_USAGE names the option and what is right. Strings and lists in
- * *values live until aorta_cli_free; on failure there is nothing to free. */
+/* Fills *values with defaults, then with the command line. Checks by the rows' `path` that outputs overwrite neither
+ * inputs nor each other (config/option.h). Accepts --name VALUE, --name=VALUE, -n VALUE, -nVALUE; "--" ends the
+ * options. The last of repeated options counts; lists grow. AORTA_USAGE names the option and what is expected. Strings
+ * and lists in *values live until aorta_cli_free; on failure there is nothing to free. */
 AORTA_MUST_USE aorta_status aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
                                             struct aorta_cli_line *line);
 void aorta_cli_free(struct aorta_cli_line *line);
-/* How results are printed to the stream: its width, and color where --color, NO_COLOR and TERM allow it. (commands.c)
+/* The style for the stream: its width, and color if --color, NO_COLOR and TERM allow it. (commands.c)
  */
 struct aorta_verdict_style aorta_cli_style(const struct aorta_cli_line *line, FILE *stream);
-/* Whether the word is --help, -h or another form of it: of commands that look at a word first. */
+/* Whether the word is --help, -h or another form, for commands that check a word before parsing. */
 bool aorta_cli_asks_for_help(const char *word);
 /* Parses, calls `run` unless --help was asked for, and frees the line. `values` is that of
  * aorta_cli_parse. */
@@ -142,7 +143,7 @@ AORTA_MUST_USE aorta_status aorta_cli_command(const struct aorta_cli_syntax *syn
 AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax, const struct aorta_cli_line *line,
                                            const char *mode, const char *const *allowed);
 
-/* Options that several commands have: the tables as CSV, and how a file is read. `place`: of the value. */
+/* Options of several commands. `place`: offset of the value. */
 #define AORTA_CLI_CSV_OPTION(place)                                                                                    \
     {                                                                                                                  \
         .key = "csv", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .argument = "DIR",           \
@@ -171,7 +172,7 @@ AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax
         .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"               \
     }
 
-/* Names --recover where a file that breaks off was read without it; returns the status, with more words. */
+/* Mentions --recover in the error if a truncated file was read without it. Returns the status. */
 AORTA_MUST_USE aorta_status aorta_cli_name_recover(aorta_status status, bool recover);
 AORTA_MUST_USE aorta_status aorta_cli_comm_patterns(struct aorta_cli_line *line, const struct aorta_string_list *list);
 
@@ -180,41 +181,39 @@ void aorta_cli_help_text(const struct aorta_cli_syntax *syntax, struct aorta_tex
 
 /* ---- --device, as several commands have it ---- */
 
-/* What the help says about it. */
 #define AORTA_CLI_DEVICE_HELP "auto (a GPU if there is one), cpu, cuda, cuda:1, hip:0, or the number of a GPU"
 
-/* Opens what the words name: "auto", "cpu", "cuda", "hip", a kind with ":" and an index, or an index alone, which is
- * that of a GPU, and of the CPU device where there is no GPU. Without an index each rank of a host (local_rank) takes
- * its own, and the log warns where ranks share one. AORTA_USAGE for words that mean nothing, and for a device that is
- * not there. */
+/* Opens the named device: "auto", "cpu", "cuda", "hip", a kind with ":" and an index, or only an index, of a GPU or
+ * without GPUs of the CPU device. Without an index each rank of a host (local_rank) gets its own device, and the log
+ * warns if ranks share one. AORTA_USAGE for an unknown name or a missing device. */
 AORTA_MUST_USE aorta_status aorta_cli_open_device(const char *words, int local_rank, const struct aorta_log *log,
                                                   struct aorta_device **device);
 
 /* Forms of --help: a page of man(7), and words for shells (`aorta help --man COMMAND`, `aorta help --words COMMAND`).
- * A command prints its own rows: its reader takes --help=man and --help=words for --help. */
+ * Each command prints its own rows, for --help=man and --help=words. */
 
 /* The command's options, then those of all commands: of a style, and --help; NULL after the last. */
 const struct aorta_option *aorta_cli_option(const struct aorta_cli_syntax *syntax, size_t index);
-/* The word for the option's value in a usage; NULL: it takes none. */
+/* The name of the option's value in a usage. NULL if it has no value. */
 const char *aorta_cli_argument_name(const struct aorta_option *option);
 
 void aorta_cli_manual(const struct aorta_cli_syntax *syntax, struct aorta_text *text);
 void aorta_cli_group_manual(const struct aorta_command_group *group, struct aorta_text *text);
-/* A word a line, a tab, what it means: long options of a command, commands of a group. */
+/* Writes a line per word, with a tab and its meaning: long options of a command, or commands of a group. */
 void aorta_cli_words(const struct aorta_cli_syntax *syntax, struct aorta_text *text);
 void aorta_cli_group_words(const struct aorta_command_group *group, struct aorta_text *text);
 
-/* What aorta train does after its last step: the report, and leaving the other ranks. A signal that ends it there says
- * what is done and what is not. (train.c) */
+/* The end of aorta train after the last step: the report, and leaving the other ranks. If a signal ends it there, the
+ * log shows what is complete. (train.c) */
 struct aorta_train_finish {
     const char *directory; /* of the run's files */
     const struct aorta_log *log;
     const struct aorta_ranks *ranks;
     double timeout_s;
-    bool rank_0, report;              /* this rank says what happens; it makes the report */
+    bool rank_0, report;              /* this rank logs; this rank makes the report */
     struct aorta_verdict_style style; /* of the report */
 };
-/* The report's failure. Where the ranks cannot leave one another, says so and ends the process. */
+/* Returns the report's failure. If the ranks cannot leave each other, logs this and ends the process. */
 AORTA_MUST_USE aorta_status aorta_train_finish(const struct aorta_train_finish *finish);
 
 #endif

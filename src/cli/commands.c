@@ -1,4 +1,4 @@
-/* The list of commands, the choice among them, the process that they run in and its standard output. */
+/* The list of commands, their dispatch, and setup and output of the process. */
 #include "base/files.h"
 #include "base/lines.h"
 #include "base/printable.h"
@@ -26,21 +26,20 @@
 
 /* ---- the standard output ----
  *
- * A page is one write: under `aorta launch` several ranks write to one place, and a page written
- * in pieces would have lines of other ranks in it. */
+ * A text is printed in one write, so that under `aorta launch` lines of different ranks do not mix. */
 
 static aorta_status failure(int error) {
     return AORTA_ERROR(AORTA_IO, "cannot write to the standard output: %s", strerror(error));
 }
 
-/* Bytes of the escape that begins here; 0: there is none. */
+/* Length of the color escape that begins here, or 0. */
 static size_t color_length(const char *at) {
     for (size_t i = 0; i < AORTA_COLOR_COUNT; i++)
         if (strncmp(at, aorta_escapes[i], strlen(aorta_escapes[i])) == 0) return strlen(aorta_escapes[i]);
     return 0;
 }
 
-/* Everything but these escapes is made printable. */
+/* Makes the text printable, except color escapes. */
 static void clean_around_colors(char *text) {
     for (char *at = text; *at;) {
         const size_t color = color_length(at);
@@ -63,7 +62,7 @@ aorta_status aorta_cli_print(struct aorta_text *text, const char *output, bool c
     if (!status && !taken && fflush(stdout)) status = failure(errno);
     const int error = status ? 0 : aorta_write_all(taken ? STDERR_FILENO : STDOUT_FILENO, text->data, text->length);
     aorta_text_free(text);
-    return error && !taken ? failure(error) : status; /* nobody can be asked to read why the standard error failed */
+    return error && !taken ? failure(error) : status; /* a failure of the standard error cannot be reported */
 }
 
 static bool wants_color(const char *when, FILE *stream) {
@@ -122,8 +121,8 @@ aorta_status aorta_cli_csv_prepare(const char *folder) {
 
 /* ---- commands ---- */
 
-/* Under torchrun on a machine without GPUs: collectives on host memory need MPI, which torchrun does not start. Rank 0
- * becomes `aorta launch` with the same command, and the other processes end well. */
+/* Used under torchrun on a machine without GPUs, as collectives on host memory need MPI, which torchrun does not
+ * start. Rank 0 becomes `aorta launch` with the same command; the other processes exit with 0. */
 
 static aorta_status become_launch(int ranks, char **argv) {
     char self[PATH_MAX], number[16];
@@ -203,14 +202,14 @@ static aorta_status dispatch(int argc, char **argv) {
     return NULL;
 }
 
-/* A stream that the caller has closed stays without a file: the next file that is opened would take its number, and
- * what is printed would go there. This way every write fails, and is an error. */
+/* Reopens closed standard streams on /dev/null, as the next opened file would get the descriptor and the output. They
+ * are opened for the wrong direction, so that reads and writes are errors. */
 static void reserve_streams(void) {
     for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
         if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
 }
 
-/* It may quote what files hold. */
+/* Makes the message printable, as it may quote files. */
 static void print_failure(aorta_status status) {
     struct aorta_text text = {0};
     aorta_text_printf(&text, "aorta: %s\n", aorta_status_message(status));
@@ -230,16 +229,15 @@ aorta_status aorta_cli_self(char path[PATH_MAX]) {
 
 /* ---- how commands that read recordings take memory ---- */
 
-/* Where the kernel has pages of 2 MiB for who asks for them (transparent_hugepage is madvise), the place from `from` on
- * gets these. */
+/* Requests pages of 2 MiB for the memory, for kernels whose transparent_hugepage is madvise. */
 static void ask_for_huge_pages(uintptr_t from, uintptr_t end) {
     const uintptr_t page = (uintptr_t)2 << 20, first = (from + page - 1) / page * page;
     if (first < end) (void)!madvise((void *)first, end - first, MADV_HUGEPAGE);
 }
 
-/* Stages of an analysis take and give back hundreds of arrays of megabytes. By itself glibc returns each to the kernel,
- * or has a heap for every thread; on a virtual machine the page faults of new ones took more time than the analysis.
- * Place that is not touched takes no memory. */
+/* An analysis allocates and frees hundreds of arrays of megabytes. By default glibc returns each to the kernel, or
+ * uses a heap per thread; on a virtual machine the page faults of new arrays took more time than the analysis. So one
+ * large heap is reserved; untouched pages use no memory. */
 static void take_one_heap(void) {
     enum { PLACE = 1 << 30, FIRST = 1 << 20, LARGEST = 32 << 20, NEVER = -1 };
     mallopt(M_ARENA_MAX, 1);
@@ -255,7 +253,7 @@ static void take_one_heap(void) {
 
 /* ---- a command ---- */
 
-/* Before anything takes more than that. Threads have it, too. */
+/* Checks the stack limit, which threads have, too, before it is exceeded. */
 static bool check_stack(void) {
     enum { LEAST_KIB = 256 };
     struct rlimit limit;
@@ -268,7 +266,7 @@ static bool check_stack(void) {
 int aorta_cli_run(int argc, char **argv) {
     if (!check_stack()) return aorta_code_exit(AORTA_USAGE);
     reserve_streams();
-    aorta_cli_outlive(SIGXFSZ); /* a file that reaches the limit of sizes is an error of its write, with its name */
+    aorta_cli_outlive(SIGXFSZ); /* exceeding the file size limit is then an error of the write, which names the file */
     if (argc < 2) {
         aorta_cli_group_usage(&aorta_cli_program, stderr);
         return aorta_code_exit(AORTA_USAGE);
@@ -297,7 +295,7 @@ void aorta_cli_group_usage(const struct aorta_command_group *group, FILE *stream
             group->footer ? group->footer : ".\n");
 }
 
-/* The command of a group within this one that has the name: "aorta trace analyze" for `aorta analyze`. */
+/* The inner group that has a command of this name: "aorta trace" for `aorta analyze`. */
 static const struct aorta_command_group *group_with(const struct aorta_command_group *group, const char *name) {
     for (const struct aorta_command *command = group->commands; command->name; command++)
         for (const struct aorta_command *inner = command->group ? command->group->commands : NULL; inner && inner->name;

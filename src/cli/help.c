@@ -81,7 +81,7 @@ static aorta_status help_on_group(const struct aorta_command_group *group, const
     return aorta_cli_print(&text, NULL, false);
 }
 
-/* The error for a word that is nearly a cause; else `unknown`. */
+/* An error with a suggestion if the word resembles a cause, else `unknown`. */
 static aorta_status misspelled(const char *word, aorta_status unknown) {
     const char *causes[AORTA_CAUSE_COUNT];
     for (int i = 0; i < AORTA_CAUSE_COUNT; i++) causes[i] = aorta_cause_row((enum aorta_cause)i)->key;
@@ -131,7 +131,7 @@ static aorta_status help_on_topic(const struct topic *topic, const struct aorta_
     return aorta_cli_print(&text, NULL, false);
 }
 
-/* By its key, or by its name in a headline: "late kernel launches", "exposed all_gather". */
+/* Finds a cause by its key or its name in a headline: "late kernel launches", "exposed all_gather". */
 static enum aorta_cause find_cause(const char *word) {
     enum aorta_cause found = aorta_cause_named(word);
     size_t longest = 0;
@@ -164,7 +164,7 @@ static const struct aorta_schema own_schemas[] = {
     {"sdma", "aorta sdma --json", aorta_sdma_schema},
     {0}};
 
-/* NULL: there is none of that name. `names` gets all names. */
+/* Returns NULL if there is no such schema. Appends all names to `names`. */
 static const struct aorta_schema *find_schema(const char *name, struct aorta_text *names) {
     const struct aorta_schema *const tables[] = {&aorta_sweep_schema, aorta_report_schemas, own_schemas}, *found = NULL;
     for (size_t i = 0; i < 3; i++)
@@ -216,11 +216,11 @@ static aorta_status help_on(struct aorta_cli_line *line, void *of) {
 
 const struct aorta_cli_entry aorta_cli_help = {&help_syntax, help_on, .size = sizeof(struct help_values)};
 
-/* What --help prints, for other readers than people at a terminal: manual pages, and words for a shell to complete. */
+/* Other forms of --help: manual pages, and words for shell completion. */
 
 /* ---- manual pages: man(7) ---- */
 
-/* A dash that is typed is "\-"; a line never begins with a control character. */
+/* Escapes for man(7): typed dashes are "\-", and a line must not begin with a control character. */
 static void put_part(struct aorta_text *text, const char *words, size_t length) {
     for (const char *at = words; at < words + length; at++) {
         bool begins = at == words || at[-1] == '\n';
@@ -239,7 +239,7 @@ static void put_roff(struct aorta_text *text, const char *words) {
     aorta_text_puts(text, "\n");
 }
 
-/* "aorta-trace-analyze" of "aorta trace analyze FILE …", in capitals where asked for. */
+/* Writes "aorta-trace-analyze" for the usage "aorta trace analyze FILE …", optionally in capitals. */
 static void put_page_name(struct aorta_text *text, const char *usage, bool capitals) {
     size_t words = 0;
     for (const char *at = usage; *at; words++) {
@@ -307,7 +307,8 @@ void aorta_cli_group_manual(const struct aorta_command_group *group, struct aort
                     ".SH EXIT STATUS\n0 success, 1 the run failed or regressed, 2 wrong arguments or configuration.\n");
 }
 
-/* ---- words: one a line, what it means, and an option's values or "@" and what words are these ---- */
+/* ---- words: a line per word with its meaning, and for an option its values, or "@" and the list of words to use ----
+ */
 
 void aorta_cli_words(const struct aorta_cli_syntax *syntax, struct aorta_text *text) {
     const struct aorta_option *option;

@@ -108,7 +108,7 @@ static aorta_status measure(const struct map_arguments *arguments, struct aorta_
     return status;
 }
 
-/* Collectives of one rank: only their stream matters, not their speed. On a GPU those of NCCL, or copies where NCCL is
+/* Opens collectives of one rank, as only their stream matters, not their speed. On a GPU NCCL, or copies if NCCL is
  * not installed. */
 static aorta_status open_comm(struct aorta_device *device, struct aorta_comm **comm) {
     struct aorta_comm_options options = {.device = device,

@@ -27,7 +27,7 @@ static bool has_collectives(int group) {
     return false;
 }
 
-/* The counts of --streams that the workload serves; the nearest count if it serves none. */
+/* The counts of --streams that the workload supports, or the nearest count if it supports none. */
 static struct hwq_counts counts_for(const struct hwq_values *values, const struct aorta_hwq_workload *w) {
     static const int64_t usual[] = {1, 2, 4, 8, 16};
     const struct aorta_int_list all = {usual, sizeof usual / sizeof *usual};
@@ -53,10 +53,10 @@ struct group_run {
     struct aorta_text table, results;                /* a row for each result; the results as an array of JSON */
     struct aorta_hwq_csv csv;
     struct aorta_found_list found;
-    aorta_status unprinted; /* why something could not be printed; the run goes on */
+    aorta_status unprinted; /* failure to print; the run continues */
 };
 
-/* One count: its result. Several: a sweep. */
+/* Writes the result of one stream count, or a sweep of several. */
 static aorta_status write_results(const struct hwq_values *values, const struct aorta_hwq_result *results,
                                   size_t count) {
     const bool sweep = values->streams.count != 1;
@@ -72,8 +72,8 @@ static aorta_status write_results(const struct hwq_values *values, const struct 
     return status;
 }
 
-/* If a rank fails before its workload has ended, other ranks may wait for it in a collective, and would take its next
- * collective for that one: all ranks end. Verification comes after the last collective. */
+/* Ends all ranks if this rank failed before its workload ended: other ranks may wait in a collective, which would
+ * match the next workload's. Verification is after the last collective. */
 static aorta_status end_if_others_wait(struct hwq_session *session, const struct aorta_hwq_workload *w,
                                        aorta_status status, bool ended) {
     if (!status || !w->collectives || ended || !session->world || session->ranks.world_size < 2) return status;
@@ -105,7 +105,7 @@ static void add_result(struct group_run *run, const struct aorta_hwq_result *res
     run->result_count++;
 }
 
-/* The next workloads run, and their results are written, also when nobody reads what is printed. */
+/* A failure to print does not stop the run: the next workloads run, and their results are written. */
 static void print_on(struct group_run *run, struct aorta_text *text) {
     run->unprinted = aorta_status_join(run->unprinted, hwq_print(run->values, text));
 }
@@ -124,7 +124,7 @@ static aorta_status run_one(struct group_run *run, const struct aorta_hwq_worklo
         if (!status) good = done;
     }
     for (size_t i = 0; i < good; i++) add_result(run, &results[i]);
-    /* What ran before a failure counts. */
+    /* Results before a failure are written. */
     if (session->ranks.rank == 0) status = aorta_status_join(status, write_results(run->values, results, good));
     print_on(run, &session->reports);
     const bool ended = !done || results[done - 1].verified;
@@ -133,7 +133,7 @@ static aorta_status run_one(struct group_run *run, const struct aorta_hwq_worklo
     return end_if_others_wait(session, w, status, ended);
 }
 
-/* On one count: that of --streams, else the recommended one. */
+/* Records with the stream count of --streams if it is one, else with the recommended count. */
 static aorta_status record_one(struct group_run *run, const struct aorta_hwq_workload *w) {
     const struct hwq_values *values = run->values;
     const int64_t streams = values->streams.count == 1 ? counts_for(values, w).items[0] : w->streams.recommended;
@@ -181,7 +181,7 @@ static void find_limits(struct group_run *run) {
         }
 }
 
-/* With the results in the page; the files of the workloads have them, too. */
+/* Writes the JSON object. Only the page's object has the results, as each workload's file has them. */
 static void write_object(struct group_run *run, bool page, struct aorta_text *text) {
     struct aorta_json json;
     aorta_json_output(&json, text, page ? 0 : 2, AORTA_HWQ_SCHEMA_VERSION);

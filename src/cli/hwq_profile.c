@@ -328,7 +328,7 @@ static aorta_status profile_or_read(struct aorta_cli_line *line, void *values) {
     return run(arguments);
 }
 
-/* How many words this command's option takes that the words begin with; 0: they begin with something else. */
+/* Number of words of this command's option at the beginning of `words`; 0 if it is no such option. */
 static int words_of_option(char *const *words) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *word = words[0], *name = rows[i].key;
@@ -343,7 +343,7 @@ static int words_of_option(char *const *words) {
     return 0;
 }
 
-/* This command's options are its own behind the workload's name, too: they go first. The caller frees the array. */
+/* This command's own options may also follow the workload's name: they go first. The caller frees the array. */
 static char **order(int argc, char **argv) {
     char **ordered = calloc((size_t)argc + 1, sizeof *ordered);
     int count = 0;

@@ -164,7 +164,7 @@ const struct aorta_cli_entry aorta_cli_hwq_info = {&info_syntax, info, .size = 0
 
 /* ---- run and sweep ---- */
 
-/* `scaling`: of a sweep, else NULL. */
+/* `scaling` is NULL unless it is a sweep. */
 static aorta_status write_page(const struct aorta_hwq_result *results, size_t count,
                                const struct aorta_hwq_scaling *scaling, const char *path) {
     struct aorta_text text = {0}, title = {0};
@@ -270,7 +270,7 @@ static struct hwq_counts choose_counts(const struct hwq_values *values) {
     return counts;
 }
 
-/* A list for many workloads has counts that this one does not serve. */
+/* Drops counts that this workload does not support, as one list may be for many workloads. */
 static aorta_status leave_out(const struct aorta_hwq_workload *w, struct hwq_counts *counts) {
     struct aorta_text left_out = {0};
     size_t served = 0;
@@ -291,7 +291,7 @@ static aorta_status leave_out(const struct aorta_hwq_workload *w, struct hwq_cou
     return status;
 }
 
-/* Counts below what the options need become one. */
+/* Merges counts that the options raise to the same number. */
 static void raise_counts(const struct aorta_hwq_workload *w, const void *options, struct hwq_counts *counts) {
     size_t unique = 0;
     for (size_t i = 0; i < counts->count; i++) {

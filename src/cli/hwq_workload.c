@@ -54,7 +54,7 @@ static const struct aorta_option common[] = {
      .help = "longest time that a collective waits for other ranks"},
     AORTA_CLI_QUIET_OPTION(AT(quiet)),
 };
-/* Options of run-priority: the first replaces the common --output, the next one follows the common ones. */
+/* Options of run-priority: its --output replaces the common --output, --set follows the common options. */
 static const struct aorta_option many_rows[] = {
     {"output", AORTA_OPTION_STRING, AT(output), "null", .letter = 'o', .argument = "DIR", .path = AORTA_PATH_FOLDER,
      .files = results,
@@ -149,7 +149,8 @@ static aorta_status does_not_fit(const char *word, const struct aorta_option *op
     return aorta_text_error(&text, AORTA_USAGE);
 }
 
-/* Stores one word of --set if it is about `only`, whose options are marked in `given`; NULL: the word is only checked.
+/* Stores one word of --set if it names the workload `only`, and marks the option in `given`. With `only` NULL the word
+ * is only checked.
  */
 static aorta_status store_word(const char *word, const struct aorta_hwq_workload *only, void *own, bool *given,
                                struct aorta_arena *arena) {

@@ -1,4 +1,4 @@
-/* What this machine and this build offer: devices, libraries, tools, environment, and what is missing. */
+/* aorta info: devices, libraries, tools and environment of this machine and build, and what is missing. */
 #include "base/lines.h"
 #include "base/rows.h"
 #include "cli/cli.h"
@@ -22,7 +22,7 @@
 
 enum { GPU_KINDS = 2, GPU_LIBRARIES = 3 };
 
-/* Libraries beside the driver, and what is lost without each. */
+/* Libraries besides the driver, and what is lost without each. */
 static const struct gpu_library {
     const char *name;
     const struct aorta_library_description *description;
@@ -49,7 +49,7 @@ static bool find_libarchive(char path[PATH_MAX]) {
     return aorta_archive_library(path, PATH_MAX);
 }
 
-/* One row per program that may be missing: what fails without it and how to install it. */
+/* Programs that may be missing: what fails without each, and how to install it. */
 static const struct tool {
     const char *name; /* program in PATH */
     const char *purpose, *without, *get;
@@ -189,7 +189,7 @@ static void release(struct information *info) {
     }
 }
 
-/* Variables that change what is measured, and those that make a process a rank. */
+/* Whether the variable influences measurements or makes a process a rank. */
 static bool matters(const char *variable) {
     static const char *const launchers[] = {"RANK=",          "WORLD_SIZE=",  "LOCAL_RANK=",      "LOCAL_WORLD_SIZE=",
                                             "MASTER_ADDR=",   "MASTER_PORT=", "OMPI_COMM_WORLD_", "OMPI_MCA_",
@@ -204,7 +204,7 @@ static bool matters(const char *variable) {
 
 enum { DEVICE = 9, PART = 16 }; /* columns of names */
 
-/* "  name   words", wrapped behind the name. */
+/* "  name   words", wrapped after the name. */
 static void AORTA_PRINTF(3, 4) say(const char *name, int width, const char *format, ...) {
     char words[4096];
     struct aorta_text lines = {0};

@@ -54,7 +54,7 @@ static aorta_status store_scalars(struct reader *reader, const struct aorta_opti
     return fits ? NULL : wrong_value(option, text);
 }
 
-/* Numbers that belong together are written with commas: "1,2,4". */
+/* Stores a comma-separated list of numbers: "1,2,4". */
 static aorta_status store_numbers(struct reader *reader, const struct aorta_option *option, const char *text) {
     size_t count = 1;
     for (const char *c = text; *c; c++) count += *c == ',';
@@ -65,7 +65,7 @@ static aorta_status store_numbers(struct reader *reader, const struct aorta_opti
     return store_scalars(reader, option, scalars, count, true, text);
 }
 
-/* Puts one more text behind those given before; the default goes when the first one comes. */
+/* Adds a text to those given before; the default goes when the first one comes. */
 static aorta_status store_text(struct reader *reader, const struct aorta_option *option, const char *text, bool first) {
     struct aorta_string_list list = {0};
     if (!first) memcpy(&list, (const char *)reader->values + option->offset, sizeof list);
@@ -76,7 +76,7 @@ static aorta_status store_text(struct reader *reader, const struct aorta_option 
     return store_scalars(reader, option, scalars, list.count + 1, true, text);
 }
 
-/* What every command takes. */
+/* Options of every command. */
 #define AT(member) offsetof(struct aorta_cli_line, member)
 static const struct aorta_choice colors[] = {{"auto", 0}, {"always", 1}, {"never", 2}, {0}};
 static const struct aorta_option common[] = {
@@ -99,7 +99,7 @@ static aorta_status store(struct reader *reader, const struct aorta_option *opti
     enum aorta_option_type type = option->type;
     if (type == AORTA_OPTION_STRING_LIST) return store_text(reader, option, text, first);
     if (type == AORTA_OPTION_INT_LIST || type == AORTA_OPTION_DOUBLES_2) return store_numbers(reader, option, text);
-    /* a text is what it is: the shell has taken the quotes away, and "no" may be a directory */
+    /* counts as quoted: the shell has removed quotes, and "no" may be a directory */
     struct aorta_scalar scalar = {text, type == AORTA_OPTION_STRING};
     return store_scalars(reader, option, &scalar, 1, false, text);
 }
@@ -124,7 +124,7 @@ static const struct aorta_option *find_letter(const struct aorta_cli_syntax *syn
     return NULL;
 }
 
-/* The only option that begins so, as GNU's programs take it; NULL: there is none, or there are several. */
+/* The only option with this prefix, as GNU programs accept it. NULL if there is none, or several. */
 static const char *begun(const char *word, const char *const *names, size_t count) {
     const char *found = NULL;
     for (size_t i = 0; i < count; i++) {
@@ -267,7 +267,7 @@ aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax, const struct 
     for (size_t i = 0; i < syntax->option_count; i++) {
         const char *key = syntax->options[i].key;
         if (line->given[i] && !aorta_is_one_of(key, allowed, SIZE_MAX))
-            return AORTA_ERROR(AORTA_USAGE, "--%s has no effect beside %s, which runs nothing: leave one of them out",
+            return AORTA_ERROR(AORTA_USAGE, "--%s has no effect with %s, which runs nothing: leave one of them out",
                                key, mode);
     }
     return NULL;
@@ -312,7 +312,7 @@ const char *aorta_cli_argument_name(const struct aorta_option *option) {
 
 enum { HELP_COLUMN = 30 };
 
-/* Wraps each line of the words; the first one starts behind `taken` columns. */
+/* Wraps each line of the words; the first one starts after `taken` columns. */
 static void put_wrapped(struct aorta_text *text, const char *words, int taken, int indent) {
     char *copy = strdup(words), *rest = copy;
     if (!copy) text->failed = 1;
@@ -438,7 +438,7 @@ aorta_status aorta_cli_open_device(const char *words, int local_rank, const stru
     return NULL;
 }
 
-/* What names a byte breaks off there. */
+/* Only errors that name a byte are about truncated files. */
 aorta_status aorta_cli_name_recover(aorta_status status, bool recover) {
     const char *message = aorta_status_message(status);
     if (aorta_status_code(status) != AORTA_FORMAT || recover || !strstr(message, " byte ")) return status;

@@ -1,4 +1,4 @@
-/* aorta sdma: a matrix product beside asynchronous copies. */
+/* aorta sdma: a matrix product during asynchronous copies. */
 #include "hwq/sdma.h"
 #include "base/log.h"
 #include "cli/cli.h"

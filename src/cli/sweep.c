@@ -123,7 +123,7 @@ static const struct aorta_cli_syntax syntax = {
               "any time; --resume continues it.",
 };
 
-/* Says on the standard error which knobs it adds. */
+/* Adds suggested knobs and prints them to the standard error. */
 static aorta_status add_suggested(const struct sweep_values *values, struct aorta_sweep_job *job,
                                   struct aorta_arena *arena) {
     enum { MOST = 3 };
@@ -138,7 +138,7 @@ static aorta_status add_suggested(const struct sweep_values *values, struct aort
     return status;
 }
 
-/* Times of steps compare where there is the same to do in each. */
+/* Step times are comparable only if each step has the same work; else the objective is throughput. */
 static aorta_status choose_objective(const struct sweep_values *values, bool chosen, struct aorta_sweep_plan *plan) {
     const char *knob = aorta_sweep_changes_work(&plan->space);
     if (chosen && knob) plan->objective = AORTA_SWEEP_THROUGHPUT;
@@ -226,7 +226,7 @@ static aorta_status print_plan(const struct aorta_sweep_job *job, struct aorta_a
     return aorta_cli_print(&text, NULL, false);
 }
 
-/* `status`: of what was done before; after a failure nothing is written. */
+/* Writes and prints the result, unless `status` is already a failure. */
 static aorta_status show(const struct aorta_sweep_result *result, const struct sweep_values *values,
                          const struct aorta_cli_outputs *to, const char *folder, aorta_status status) {
     const struct aorta_page_results page = {.kind = "sweep", .title = "AORTA: sweep"};
@@ -271,7 +271,7 @@ static aorta_status run_job(const struct aorta_sweep_job *job, const struct swee
     return status;
 }
 
-/* What a sweep found, from its directory. */
+/* Shows the result of a finished sweep. */
 static aorta_status read_sweep(const struct sweep_values *values) {
     struct aorta_sweep_side side = {0};
     AORTA_TRY(aorta_cli_outputs_prepare(&values->to));
@@ -312,7 +312,7 @@ static aorta_status check_compared(const struct sweep_values *values) {
     return aorta_cli_outputs_prepare(&values->to);
 }
 
-/* Several directories, or one and the knob that divides it. */
+/* Compares several directories, or two halves of one sweep by a knob. */
 static aorta_status compare(const struct sweep_values *values) {
     struct aorta_sweep_side whole = {0}, sides[AORTA_SWEEP_MOST_SIDES] = {0};
     struct aorta_sweep_comparison comparison = {0};

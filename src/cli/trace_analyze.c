@@ -118,7 +118,7 @@ static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) 
     return NULL;
 }
 
-/* --phase and --within choose work: what is no table of work has no use for them. */
+/* --phase and --within select work, so they are errors for tables that always cover all work. */
 static aorta_status check_work(const struct analyze_arguments *arguments, unsigned by) {
     const char *option = arguments->phase ? "--phase" : "--within";
     if (!arguments->phase && !arguments->within) return NULL;
@@ -147,7 +147,7 @@ static void show(const struct aorta_trace_report *report, const struct analyze_a
         aorta_trace_report_text(report, style, out);
 }
 
-/* Writes the page of one recording; a run has the name of its folder. */
+/* Writes the page of one recording, named by its folder if it is a run. */
 static aorta_status write_page(const struct aorta_trace_report *report, const struct aorta_recorded *recorded,
                                const char *path) {
     struct aorta_page_recording item =
@@ -191,7 +191,7 @@ static aorta_status analyze(struct aorta_cli_line *line, const struct analyze_ar
     reading.functions |= arguments->within != NULL;
     options.whole = arguments->whole;
     options.gpus_per_node = (int32_t)arguments->gpus_per_node;
-    options.warmup_given = arguments->steps.count > 0; /* what is asked for is no warm-up */
+    options.warmup_given = arguments->steps.count > 0; /* explicitly chosen steps are not warm-up */
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));

@@ -48,7 +48,7 @@ static const struct aorta_cli_syntax syntax = {
     .reads_operands = true,
 };
 
-/* The recordings on the command line, read and analyzed; those of a label one after the other. */
+/* The recordings of the command line, read and analyzed, grouped by label. */
 struct recordings {
     struct aorta_recorded *items;
     struct aorta_trace_compare_input *inputs;
@@ -110,7 +110,7 @@ static aorta_status check_labels(const struct aorta_string_list *labels, const c
                        labels->items[0]);
 }
 
-/* With the verdict of each; repeats of a label have numbers: "mine", "mine (2)". */
+/* Writes the page with each recording's verdict. Repeats of a label are numbered: "mine", "mine (2)". */
 static aorta_status write_page(struct recordings *r, const struct aorta_text *comparison, const char *path) {
     size_t repeat = 0;
     struct aorta_page_recording *items = aorta_arena_alloc(r->arena, r->count * sizeof *items);

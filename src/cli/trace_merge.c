@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Opens a trace in Perfetto's user interface: a page that may read from 127.0.0.1:9001 and nowhere else. */
+/* Opens a trace in Perfetto's user interface, a page whose policy allows it to read from 127.0.0.1:9001 only. */
 
 /* The page's security policy names this port. */
 enum { PORT = 9001, REQUEST_BYTES = 8192, REQUEST_S = 5 };
@@ -187,7 +187,7 @@ static aorta_status make_tracks(const struct aorta_trace_analysis *analysis, str
     return aorta_critical_path_make(analysis, path);
 }
 
-/* With the tracks of an analysis of the same files. */
+/* Merges the traces and adds tracks of their analysis. */
 static aorta_status merge_with_tracks(struct aorta_cli_line *line, const struct merge_arguments *arguments,
                                       const struct aorta_trace_options *options, struct aorta_text *report) {
     const char *const *paths = (const char *const *)line->operands;

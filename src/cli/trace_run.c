@@ -210,7 +210,7 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
     if (!status && arguments->output)
         status = aorta_file_put(aorta_path_in(arguments->output, "analysis.json").text, &json);
     if (!status && arguments->output) status = aorta_environment_of_host_save(arguments->output);
-    /* What could not be written is printed all the same. */
+    /* Printed even if a file could not be written. */
     if (arguments->json && json.data) status = aorta_status_join(status, aorta_cli_print(&json, NULL, false));
     if (!arguments->json && text.data)
         status = aorta_status_join(status, aorta_cli_print(&text, "-", arguments->windows.style.color));
@@ -232,7 +232,7 @@ static aorta_status check_command(char *const *command) {
     return aorta_cli_check_program(command[0]);
 }
 
-/* The program has run: its exit code counts, and what goes wrong with the analysis is only printed. */
+/* Returns the program's exit code. Once the program has run, failures of the analysis are only printed. */
 static int run_in(const struct aorta_trace_run_arguments *arguments, const char *directory,
                   const struct aorta_trace_options *options, aorta_status *status) {
     struct aorta_trace_run_outcome outcome = {0};
@@ -254,7 +254,7 @@ static int run_in(const struct aorta_trace_run_arguments *arguments, const char 
     return outcome.result.exit_code;
 }
 
-/* Options that only windows have, and those that windows do not have. */
+/* Checks options that are only for windows, and options that windows do not support. */
 static aorta_status check_windows(const struct aorta_trace_run_arguments *arguments) {
     const char *const only = arguments->into                  ? "--into"
                              : arguments->windows.json_lines  ? "--json-lines"
@@ -283,7 +283,7 @@ static aorta_status check_windows(const struct aorta_trace_run_arguments *argume
     return aorta_directory_make(arguments->into);
 }
 
-/* A folder that nodes share is nobody's alone. */
+/* Opens the recording's directory. The folder of --into is shared by nodes, so it is not locked. */
 static aorta_status open_directory(const struct aorta_trace_run_arguments *arguments,
                                    struct aorta_trace_run_directory *directory) {
     if (!arguments->into) return aorta_trace_run_directory_open(arguments->output, "-o", arguments->dry_run, directory);

@@ -21,15 +21,15 @@ extern const struct aorta_choice aorta_trace_run_formats[]; /* of rocprofv3's fi
 struct aorta_trace_windows_options {
     const char *command;     /* begins each line: "aorta trace run" */
     const char *directory;   /* of the windows */
-    const char *json_lines;  /* file that grows by a line for each; NULL: none */
+    const char *json_lines;  /* file that gets a line per window; NULL: none */
     const char *tensorboard; /* folder of TensorBoard's event files; NULL: none */
     const char *prometheus;  /* file that is replaced after each; NULL: none */
     const char *step_range;  /* as of trace run */
     const struct aorta_trace_options *reading;
     bool whole;         /* windows are evaluated as they are, not their steps */
     int64_t analyze_mb; /* of a larger window the first part is evaluated */
-    int64_t keep;       /* so many of the newest windows stay, older ones are removed when evaluated */
-    int64_t grace_ms;   /* so long after its end a window waits for processes that have not closed it */
+    int64_t keep;       /* number of newest windows that stay; older windows are removed once evaluated */
+    int64_t grace_ms;   /* time after a window's end to wait for processes that have not closed it */
     struct aorta_verdict_style style;
 };
 
@@ -43,7 +43,7 @@ struct aorta_trace_run_arguments {
     double delay_s, duration_s;
     double every_s;   /* 0: the recording is one, and evaluated at the end */
     const char *into; /* folder of windows that `trace watch` evaluates; NULL: this command does */
-    struct aorta_trace_windows_options windows; /* step_range, whole: of all of them */
+    struct aorta_trace_windows_options windows; /* step_range and whole are also used without windows */
     int64_t limit_mb;
     bool nvtx, json, dry_run, quiet, all;
     char **command; /* NULL-terminated; borrowed from the command line */
@@ -64,23 +64,24 @@ struct aorta_trace_run_directory {
     bool temporary;
     struct aorta_directory_lock *lock;
 };
-/* `output`, made when missing and refused when it holds another recording or another job writes into it; NULL: a new
- * directory that is removed at the end. `option` names it in messages, as in "-o". `dry_run`: the same checks, and the
- * name it would have, but nothing is made. */
+/* Opens `output`, which is made if missing and refused if it has another recording or another job writes into it.
+ * NULL: a new temporary directory, which is removed at the end. `option` names it in messages: "-o". `dry_run`: only
+ * checks and sets the path. */
 AORTA_MUST_USE aorta_status aorta_trace_run_directory_open(const char *output, const char *option, bool dry_run,
                                                            struct aorta_trace_run_directory *directory);
 /* Not after a failure of the opening. */
 void aorta_trace_run_directory_close(struct aorta_trace_run_directory *directory);
 
-/* CUDA or ROCm as the user wished (enum aorta_trace_run_tool), else by the GPUs of this machine. Starts nothing. */
+/* Chooses CUDA or ROCm by the user's option (enum aorta_trace_run_tool), or by the GPUs of this machine. Starts
+ * nothing. */
 enum aorta_trace_run_tool aorta_trace_run_choose(int wish);
 
-/* Runs the program, recording into `directory` (which exists, but for --dry-run), and reads what was recorded. With
- * --dry-run the command is printed instead and *ran is false. */
+/* Runs the program, records into `directory` (which exists, except with --dry-run), and reads the recording. With
+ * --dry-run it only prints the command, and *ran is false. */
 aorta_status aorta_trace_run_cuda(const struct aorta_trace_run_arguments *arguments, const char *directory,
                                   const struct aorta_trace_options *options, struct aorta_trace_run_outcome *outcome,
                                   bool *ran);
-/* The same in windows (arguments->every_s), which are evaluated while it runs, or left to `trace watch`. */
+/* The same in windows (arguments->every_s), which are evaluated while the program runs, or by `trace watch`. */
 aorta_status aorta_trace_run_cuda_windows(const struct aorta_trace_run_arguments *arguments, const char *directory,
                                           const struct aorta_trace_options *options,
                                           struct aorta_trace_run_outcome *outcome, bool *ran);
@@ -88,7 +89,7 @@ aorta_status aorta_trace_run_rocm(const struct aorta_trace_run_arguments *argume
                                   const struct aorta_trace_options *options, struct aorta_trace_run_outcome *outcome,
                                   bool *ran);
 
-/* Finds the steps, and adds to `words` what is analyzed. *steps: there are some, and they are. */
+/* Finds the steps, and adds a message to `words` about what is analyzed. *steps: steps were found and are analyzed. */
 AORTA_MUST_USE aorta_status aorta_trace_run_steps(struct aorta_trace_list *list, const char *step_range, bool whole,
                                                   struct aorta_text *words, bool *steps);
 
@@ -136,8 +137,8 @@ struct aorta_trace_windows {
     struct aorta_live live;
     FILE *json_lines;
     struct aorta_tensorboard board;
-    int64_t day_ms;       /* time of day less the clock that nobody sets, as it was at the beginning */
-    int64_t evaluated_ms; /* start of the last window that was evaluated; -1: none */
+    int64_t day_ms;       /* time of day minus the monotonic clock, at the beginning */
+    int64_t evaluated_ms; /* start of the last evaluated window; -1: none */
     bool described;       /* who the ranks are */
     bool threaded;
     pthread_t thread;
@@ -149,8 +150,8 @@ struct aorta_trace_windows {
 AORTA_MUST_USE aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *options,
                                                      struct aorta_trace_windows *windows);
 
-/* The same on a thread of low priority, until aorta_trace_windows_join, which evaluates what is left and closes. *any:
- * some window had work. */
+/* Evaluates windows on a thread of low priority, until aorta_trace_windows_join, which evaluates the remaining windows
+ * and closes. *any: a window had work. */
 AORTA_MUST_USE aorta_status aorta_trace_windows_start(struct aorta_trace_windows *windows);
 AORTA_MUST_USE aorta_status aorta_trace_windows_join(struct aorta_trace_windows *windows, bool *any);
 

@@ -14,7 +14,7 @@
 
 #define LIBRARY "libaorta_inject.so"
 
-/* Where the library lies as seen from the program: where it is built, unpacked, installed. */
+/* Where the library is as seen from the program: where it is built, unpacked, installed. */
 static const char *const folders[] = {"", "../lib/", "../lib/aorta/record/"};
 
 static aorta_status find_library(char path[PATH_MAX]) {
@@ -27,7 +27,7 @@ static aorta_status find_library(char path[PATH_MAX]) {
         if (access(candidate, R_OK) == 0 && realpath(candidate, path)) return NULL;
     }
     return AORTA_ERROR(AORTA_UNSUPPORTED,
-                       "%s is neither beside the program (%s) nor in ../lib or ../lib/aorta/record; install it again",
+                       "%s is neither next to the program (%s) nor in ../lib or ../lib/aorta/record; install it again",
                        LIBRARY, self);
 }
 
@@ -68,7 +68,7 @@ static void set_number(struct environment *environment, const char *name, int64_
     set(environment, name, text);
 }
 
-/* Rounded up: 0 is no time of its own but "at once" and "to the end". */
+/* Rounds up, as 0 means "at once" or "to the end". */
 static void set_milliseconds(struct environment *environment, const char *name, double seconds) {
     if (seconds > 0) set_number(environment, name, (int64_t)ceil(seconds * 1e3));
 }
@@ -88,7 +88,7 @@ static void fill(struct environment *environment, const struct aorta_trace_run_a
     set(environment, "NVTX_INJECTION64_PATH", library);
 }
 
-/* As a shell takes it: our library makes no directory. */
+/* Prints the command for a shell, with mkdir, as our library does not make the directory. */
 static void print_command(const struct environment *environment, const char *directory, char *const *command) {
     struct aorta_text text = {0};
     aorta_text_puts(&text, "mkdir -p ");
@@ -122,7 +122,7 @@ static aorta_status read_record(const char *directory, const struct aorta_trace_
     return status;
 }
 
-/* Runs the program; `run` says who watches it. */
+/* Runs the program; `run` may have a callback for its start. */
 static aorta_status run_with(const struct aorta_trace_run_arguments *arguments, const char *directory,
                              struct aorta_trace_run_options run, struct aorta_trace_run_outcome *outcome, bool *ran) {
     char library[PATH_MAX], *cupti = arguments->cupti ? realpath(arguments->cupti, NULL) : NULL;
@@ -168,7 +168,7 @@ static aorta_status start_analysing(void *windows) {
     return aorta_trace_windows_start(windows);
 }
 
-/* Nothing was evaluated because there was nothing: why. */
+/* Explains why nothing was recorded, from the last window. */
 static void explain_nothing(const char *directory, struct aorta_trace_run_outcome *outcome) {
     struct aorta_window_list list;
     struct aorta_trace_run_record record = {0};
@@ -187,7 +187,7 @@ aorta_status aorta_trace_run_cuda_windows(const struct aorta_trace_run_arguments
     analyzing.command = "aorta trace run";
     analyzing.directory = directory;
     analyzing.reading = options;
-    analyzing.keep = 1; /* says why, where nothing was recorded; goes with a directory that is nobody's */
+    analyzing.keep = 1; /* the last window shows why nothing was recorded; a temporary directory is removed anyway */
     analyzing.grace_ms = GRACE_MS;
     struct aorta_trace_windows windows;
     if (arguments->into || arguments->dry_run)
@@ -218,7 +218,7 @@ static aorta_status find_tool(char path[PATH_MAX]) {
                                           "and later (package rocprofiler-sdk)");
 }
 
-/* rocpd came with ROCm 7; what can write it says so. */
+/* Whether the tool can write rocpd (since ROCm 7), by its --help. */
 static bool writes_rocpd(const char *tool) {
     char command[PATH_MAX + 32], line[512];
     bool found = false;
@@ -264,7 +264,7 @@ static char **make_command(const struct aorta_trace_run_arguments *arguments, co
 
 /* ---- what it wrote ---- */
 
-/* Files that do not say their rank are numbered after those that do, in order of their names. */
+/* Files without a rank are numbered after files with a rank, in order of their names. */
 static void number_ranks(struct aorta_trace_list *list) {
     int32_t next = 0;
     for (size_t i = 0; i < list->count; i++)

@@ -64,7 +64,7 @@ static void write_files(struct aorta_trace_windows *windows, const struct aorta_
         report(windows, aorta_file_replace(windows->options.prometheus, said->gauges.data, said->gauges.length));
 }
 
-/* The ten lines when there is something new in them, else their first. */
+/* Prints the whole verdict for the first window and after a change, else only its headline. */
 static void print(const struct aorta_trace_windows *windows, const struct aorta_live_window *window,
                   const struct aorta_live_said *said) {
     struct aorta_text text = {0};
@@ -128,7 +128,7 @@ static uint64_t count_lost(const struct aorta_trace_run_record *record) {
     return lost;
 }
 
-/* Reports a window that cannot be evaluated; the next one is tried. */
+/* Evaluates and prints a window. A window that cannot be evaluated is reported, and the next one is tried. */
 static aorta_status take(struct aorta_trace_windows *windows, const struct aorta_window *window) {
     struct evaluated evaluated = {0};
     struct aorta_live_said said = {0};
@@ -150,7 +150,7 @@ static aorta_status take(struct aorta_trace_windows *windows, const struct aorta
     aorta_live_said_free(&said);
     evaluated_free(&evaluated);
     aorta_status_free(failed);
-    malloc_trim(0); /* what the window took is the machine's again */
+    malloc_trim(0); /* returns the window's memory to the system */
     return status;
 }
 
@@ -161,7 +161,7 @@ static bool is_over(const struct aorta_trace_windows *windows, const struct aort
     return late_ms >= windows->options.grace_ms || (late_ms >= 0 && aorta_window_is_ready(window));
 }
 
-/* The newest one stays until the program has ended, as it may be written still. */
+/* Removes evaluated windows except the newest ones (`keep`). The last may still be written until the program ends. */
 static void let_go(struct aorta_trace_windows *windows) {
     struct aorta_window_list list;
     aorta_status status = aorta_windows_list(windows->options.directory, -1, &list);
@@ -172,7 +172,7 @@ static void let_go(struct aorta_trace_windows *windows) {
     report(windows, status);
 }
 
-/* Evaluates the windows that were there at the end, until a signal (NULL: none counts): the folder is listed once. */
+/* Evaluates the windows that exist at the end, until a signal (`signals` may be NULL). Lists the folder once. */
 static aorta_status look_at_last(struct aorta_trace_windows *windows, const struct aorta_signals *signals) {
     struct aorta_window_list list;
     size_t removed = 0;
@@ -220,7 +220,7 @@ static aorta_status report_gone(struct aorta_trace_windows *windows) {
 static void *run(void *user) {
     struct aorta_trace_windows *windows = user;
     const struct timespec pause = {.tv_nsec = LOOK_NS};
-    setpriority(PRIO_PROCESS, 0, NICE); /* of this thread; the program goes first */
+    setpriority(PRIO_PROCESS, 0, NICE); /* lowers this thread's priority, so that the program has precedence */
     while (!windows->status && !atomic_load(&windows->ending)) {
         bool evaluated;
         windows->status = look_windows(windows, &evaluated);
@@ -297,7 +297,7 @@ static aorta_status watch(struct aorta_trace_windows *windows, const struct watc
     static const struct timespec pause = {.tv_nsec = 200000000};
     const int64_t patience_ns = (int64_t)(arguments->patience_s * 1e9);
     int64_t came_ns = 0;                                        /* 0: none yet */
-    if (arguments->once) return look_at_last(windows, signals); /* of a part nobody knows who went on */
+    if (arguments->once) return look_at_last(windows, signals); /* with --once it is unknown which processes continue */
     for (bool over = false; !over;) {
         bool evaluated;
         AORTA_TRY(look_windows(windows, &evaluated));

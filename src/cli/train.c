@@ -64,7 +64,7 @@ static const struct aorta_cli_syntax syntax = {
         "pipeline.",
 };
 
-/* What the configuration writes is apart from what it reads, and from itself. */
+/* Checks that outputs of the configuration overwrite neither inputs nor each other. */
 static aorta_status check_paths(const struct aorta_config *config) {
     char *file = (char *)config->path;
     struct aorta_paths paths = {0};
@@ -102,7 +102,7 @@ static void say_begin(const struct aorta_train_options *o, const struct aorta_ra
               precisions[o->training.mixed_precision], o->training.output_dir);
 }
 
-/* Where a kind of GPU that was asked for is missing, the short reason, before anything is written. */
+/* Reports a missing GPU of the configured kind with a short reason, before anything is written. */
 static aorta_status check_device(const struct train_values *values, const struct aorta_train_options *o) {
     int count;
     if (o->device.kind != AORTA_TRAIN_CUDA && o->device.kind != AORTA_TRAIN_HIP) return NULL;
@@ -120,15 +120,15 @@ static aorta_status check_device(const struct train_values *values, const struct
 
 /* ---- after the last step ---- */
 
-/* From now on SIGINT and SIGTERM wait in this thread, and those that it starts, for who asks for them. A broken pipe is
- * an error of its write. To be called before the first step. */
+/* Blocks SIGINT and SIGTERM in this thread and threads it starts; they stay pending until sigwait. A broken pipe
+ * becomes an error of its write. Call it before the first step. */
 static void prepare_finish(void) {
     sigset_t set = aorta_ending_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     aorta_cli_outlive(SIGPIPE);
 }
 
-/* A signal that comes here ends the process. */
+/* Called for a signal after the last step, which ends the process: logs what is complete. */
 static bool say_unfinished(void *user, int signal) {
     const struct aorta_train_finish *finish = user;
     if (!finish->rank_0) return true;
@@ -164,7 +164,7 @@ aorta_status aorta_train_finish(const struct aorta_train_finish *finish) {
     aorta_status left = aorta_comm_leave_begin(finish->ranks, finish->timeout_s, &leave);
     aorta_status status = finish->report ? report(finish) : NULL;
     left = aorta_status_join(left, aorta_leave_end(leave));
-    aorta_signals_end(signals); /* what comes now changes nothing any more: they stay blocked until the process ends */
+    aorta_signals_end(signals); /* later signals have no effect, as they stay blocked until the process ends */
     if (!left) return status;
     if (status) aorta_log(finish->log, AORTA_LOG_ERROR, "%s", aorta_status_message(status));
     aorta_status_free(status);
@@ -219,8 +219,8 @@ static aorta_status check_values(const struct train_values *values) {
     if (values->kernel_timing && values->no_kernel_timing)
         return AORTA_ERROR(AORTA_USAGE, "--kernel-timing and --no-kernel-timing exclude each other");
     if (!values->kernel_timing || !values->no_record) return NULL;
-    return AORTA_ERROR(AORTA_USAGE,
-                       "--kernel-timing and --no-record exclude each other: kernels are recorded beside ranges");
+    return AORTA_ERROR(
+        AORTA_USAGE, "--kernel-timing and --no-record exclude each other: kernels are recorded in addition to ranges");
 }
 
 static aorta_status check_together(const struct train_values *values, const struct aorta_profiling_options *profiling) {
@@ -229,7 +229,7 @@ static aorta_status check_together(const struct train_values *values, const stru
                                         "is recorded");
     if (profiling->record_every == 1 || !values->kernel_timing) return NULL;
     return AORTA_ERROR(AORTA_USAGE, "--kernel-timing and profiling.record_every above 1 exclude each other: kernels "
-                                    "are recorded beside the ranges of every step");
+                                    "are recorded in addition to the ranges of every step");
 }
 
 /* The options are loaded and checked. */

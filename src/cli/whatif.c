@@ -59,7 +59,7 @@ static const struct aorta_cli_syntax syntax = {
     .reads_operands = true,
 };
 
-/* What the options ask for. */
+/* The parsed options. */
 struct request {
     const struct whatif_arguments *arguments;
     struct aorta_arena *arena; /* the command line's */
@@ -78,7 +78,7 @@ struct unit {
     double factor;
 };
 
-/* A positive number and its unit; false: it is none. */
+/* Reads a positive number with its unit. False if it is none. */
 static bool read_quantity(const char *text, const struct unit *units, double *value) {
     char *end;
     double number = strtod(text, &end);
@@ -182,7 +182,7 @@ static aorta_status read_request(struct request *request) {
     return NULL;
 }
 
-/* ---- what can be said of other resources ---- */
+/* ---- which resources can be replayed ---- */
 
 static bool changes_links(const struct aorta_whatif *whatif, const struct request *request) {
     for (size_t i = 0; i < request->rank_count; i++)
@@ -196,7 +196,7 @@ static bool knows_sizes(const struct aorta_whatif_collectives *collectives) {
     return false;
 }
 
-/* Where no link was recorded, the given one is used for all; of one rank alone that is enough. */
+/* If no link was recorded, the given link is used for all. This is possible only for a recording of one rank. */
 static aorta_status check_link(struct aorta_whatif *whatif, const struct request *request) {
     if (whatif->fit.samples || !changes_links(whatif, request)) return NULL;
     if (!whatif->collectives->count)
@@ -229,7 +229,8 @@ static struct aorta_whatif_resources resources_of(const struct aorta_whatif *wha
 
 /* ---- replays ---- */
 
-/* Then the step is no longer either, though the first one's end, from which the replay counts, comes sooner too. */
+/* Whether no resource is slower than recorded, so that the step cannot be longer. The replay could show a longer step,
+ * as it counts from the end of the previous step, which also becomes earlier. */
 static bool nothing_is_slower(const struct aorta_whatif_result *result, int ranks) {
     return ranks == result->whatif->collectives->ranks && !result->bandwidth_given && !result->latency_given &&
            result->resources.compute >= 1 && result->resources.copies >= 1;

@@ -17,11 +17,11 @@ struct aorta_comm_backend {
     bool simulated;
     /* Fill rank, size and state of `comm`, whose other fields are set. On failure nothing stays allocated. */
     aorta_status (*open)(const struct aorta_comm_options *options, struct aorta_comm *comm);
-    /* `comm`, a copy of `parent`, becomes the group of these of its ranks. count 0: takes part in the agreement only,
+    /* Makes `comm`, a copy of `parent`, the group of the given ranks. With count 0 it only takes part in the agreement
      * and fills nothing. */
     aorta_status (*split)(struct aorta_comm *parent, const int *ranks, int count, struct aorta_comm *comm);
     void (*close)(struct aorta_comm *comm); /* NULL: there is nothing to do */
-    /* comm.c has checked the call. NULL: a kernel of its name runs it (aorta_mpi_kernel, aorta_nccl_kernel). */
+    /* comm.c has checked the call. If NULL, the backend's kernel runs it (aorta_mpi_kernel, aorta_nccl_kernel). */
     aorta_status (*enqueue)(struct aorta_comm *comm, struct aorta_stream *stream, const struct aorta_comm_call *call);
     /* NULL: no library. At most `capacity` bytes, with the NUL. */
     void (*version)(struct aorta_comm *comm, char *text, size_t capacity);
@@ -61,10 +61,10 @@ void aorta_mpi_abort(int exit_code);
 
 /* ---- calls that wait for other ranks without end, with a time limit ---- */
 
-/* Runs function(argument) on another thread and waits for its end, for timeout_s at most, and no longer than until
- * *cancelled is set (NULL: never is). The thread works on a copy of the `bytes` of *argument, which is copied back when
- * it has ended. 0; ETIMEDOUT or ECANCELED when it has not: the thread is then left alone, so the function touches
- * nothing but its argument and the library. Another errno when there is no thread. */
+/* Runs function(argument) on another thread and waits for its end, for at most timeout_s or until *cancelled is set
+ * (`cancelled` may be NULL). The thread works on a copy of the `bytes` of *argument, which is copied back at its end.
+ * Returns 0, ETIMEDOUT or ECANCELED if the thread has not ended, or another errno if no thread could be started. A
+ * thread that has not ended is abandoned, so the function may use only its argument and the library. */
 int aorta_bounded(void (*function)(void *argument), void *argument, size_t bytes, double timeout_s,
                   const _Atomic bool *cancelled);
 

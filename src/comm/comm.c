@@ -165,7 +165,7 @@ aorta_status aorta_comm_alloc(struct aorta_comm *const *comms, int count, size_t
 }
 
 _Noreturn void aorta_comm_abort(struct aorta_comm *comm, int exit_code) {
-    (void)comm; /* the end of the process ends its kernels; its peers notice it */
+    (void)comm; /* the process' end ends its kernels, and its peers notice the end */
     fflush(stdout);
     fflush(stderr);
     aorta_mpi_abort(exit_code);
@@ -249,7 +249,7 @@ static struct extent extent_of(const struct aorta_comm *comm, const struct aorta
                            .receive_bytes = gather || exchange ? block * size : block};
 }
 
-/* Buffers must be apart unless they are exactly the permitted in-place form. */
+/* Buffers must not overlap, except in exactly the permitted in-place form. */
 static bool buffers_fine(const struct aorta_comm *comm, const struct aorta_comm_call *call,
                          const struct aorta_comm_piece *piece) {
     const struct extent e = extent_of(comm, call, piece);
@@ -286,7 +286,7 @@ static aorta_status check_piece(const struct aorta_comm *comm, const struct aort
     return NULL;
 }
 
-/* Sets the count of the whole. */
+/* Checks the pieces and sets the count of all their elements. */
 static aorta_status check_pieces(const struct aorta_comm *comm, struct aorta_comm_call *call) {
     const size_t most = SIZE_MAX / 16 / (size_t)comm->size;
     for (int i = 0; i < call->piece_count; i++) {

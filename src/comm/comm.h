@@ -10,20 +10,20 @@
  * on any rank makes the element NaN, in AORTA_MAX too. uint8 cannot be reduced (AORTA_UNSUPPORTED).
  *
  * NCCL connects the ranks of a group at its first collective of each kind and blocks the host until all have called it:
- * ranks that share two groups call the first ones in the same order.
+ * ranks that share two groups must make these first calls in the same order.
  *
  * On GPUs the library has its own order and rounds its own way: 16-bit types may be rounded after every addition, and
  * what AORTA_MAX makes of a NaN is not defined.
  *
  * Backends: "local" (one rank: a copy of the same bytes; results are marked `simulated`), "mpi" (host memory),
- * "nccl" (GPUs: NCCL, RCCL). Calls return once queued; while a collective is in flight on host memory it yields the
- * processor between polls, so that compute on the other streams goes on. In graphs they run with every replay.
+ * "nccl" (GPUs: NCCL, RCCL). Calls return once queued; a collective on host memory sleeps between polls, so
+ * that compute on other streams continues. In graphs they run with every replay.
  *
  * Failures on host memory reach the stream (device.h): AORTA_TIMEOUT names the collective, group, own rank and the time
  * waited. On GPUs a hanging collective blocks the whole device, so the device fails (aorta_device_fail): as soon as a
- * rank has died (AORTA_COMM names it; not where MPI brought the ranks together, whose mpirun ends the job), and once
+ * rank has died (AORTA_COMM names it; except under MPI, where mpirun ends the job), and once
  * the host has been blocked in one call on the device for timeout_s (AORTA_TIMEOUT). So timeout_s must be longer than
- * anything that is ever waited for in one call. A process that is still blocked then is ended.
+ * the longest wait in one call. A process that is still blocked after that is ended.
  * Threads: different groups may be used from different streams at the same time; one group from one stream at a time.
  */
 #ifndef AORTA_COMM_COMM_H
@@ -56,17 +56,18 @@ struct aorta_comm_options {
 /* The group of all ranks. AORTA_UNSUPPORTED when the backend cannot serve this device or start method; the message
  * says which commands would work. */
 AORTA_MUST_USE aorta_status aorta_comm_open(const struct aorta_comm_options *options, struct aorta_comm **comm);
-/* A group of `count` ranks of `parent` (its numbering), called by every rank of the parent with its own list, as all
- * ranks agree on the groups; a rank that passes count 0 gets NULL. The parent's own list gives an independent
- * duplicate, whose collectives run concurrently with the parent's. Overlapping groups come from several calls. No work
- * of the parent may be in flight. AORTA_USAGE, on every rank concerned, when two ranks passed different lists. */
+/* A group of `count` ranks of `parent` (its numbering), called by every rank of the parent with the list of its own
+ * group, as all ranks agree on the groups. A rank that passes count 0 gets NULL. The list of all ranks gives an
+ * independent duplicate, whose collectives run concurrently with the parent's. Overlapping groups come from several
+ * calls. No work of the parent may be in flight. AORTA_USAGE, on every rank concerned, when two ranks passed different
+ * lists. */
 AORTA_MUST_USE aorta_status aorta_comm_split(struct aorta_comm *parent, const int *ranks, int count,
                                              struct aorta_comm **comm);
 /* Ends a group; collective over its members. All queued work must have finished. NULL is fine. */
 void aorta_comm_close(struct aorta_comm *comm);
-/* Leaves the other ranks; called by all, once, after the last close, before a successful end: mpirun regards a rank
- * that ends without it as failed. Waits for the other ranks, so never call it after a failure (aorta_comm_abort is for
- * that). No group can be opened afterwards. `met`: the ranks, if a group of all was opened; NULL: none was.
+/* Every rank calls this once, after the last close and before a successful end, as mpirun regards a rank that ends
+ * without it as failed. Waits for the other ranks, so never call it after a failure (aorta_comm_abort is for
+ * that). No group can be opened afterwards. `met`: the ranks if a group of all ranks was opened, else NULL.
  * AORTA_TIMEOUT or AORTA_COMM when a rank gives no sign of life for timeout_s; then call aorta_comm_abort. */
 AORTA_MUST_USE aorta_status aorta_comm_shutdown(const struct aorta_ranks *met, double timeout_s);
 /* aorta_comm_shutdown in two halves, aorta_leave_end being the second: in between a rank may do its own work for any
@@ -140,7 +141,7 @@ struct aorta_comm_call {
     enum aorta_dtype dtype;
     enum aorta_reduction reduction;
     int root;
-    size_t count; /* set by the call: elements of all pieces; of unequal parts: of the larger buffer */
+    size_t count; /* set by the call: elements of all pieces, or with unequal parts of the larger buffer */
     const size_t *send_counts, *receive_counts; /* NULL: equal parts */
     int piece_count;
     struct aorta_comm_piece pieces[AORTA_COMM_MAX_PIECES];

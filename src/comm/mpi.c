@@ -34,8 +34,8 @@ static const char *fill(void *library, struct mpi_api *api) {
     return NULL;
 }
 
-/* The library stays loaded: Open MPI does not survive being unloaded. Its plugins look for its symbols among those of
- * the whole program. */
+/* The library stays loaded: Open MPI does not survive being unloaded. RTLD_GLOBAL: its plugins search
+ * for its symbols in the whole program. */
 aorta_status mpi_load(struct mpi_api *api) {
     void *library = dlopen(library_name, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
     if (!library) {
@@ -171,7 +171,7 @@ const char *aorta_comm_mpi_version(char *text, size_t capacity) {
 
 /* ---- groups ---- */
 
-/* A communicator that does not end here ends with the process. */
+/* If this fails, the communicator ends with the process. */
 static void free_communicator(const struct mpi_group *group) {
     struct mpi_call call = {.api = &group->api, .comm = group->mpi};
     aorta_status_free(mpi_bounded(release, &call, "MPI_Comm_free", group->rank, group->size, group->timeout_s));

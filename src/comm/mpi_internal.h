@@ -9,7 +9,7 @@
 
 /* ---- the library: Open MPI, loaded when it is first needed; the program also runs without it ---- */
 
-/* mpi.h gives the types; mpi.def lists the functions, and the objects that mpi.h's macros of handles would link to.
+/* Types are from mpi.h. mpi.def lists the functions, and the objects that the handle macros of mpi.h would link to.
  * libmpi.so.40 is the interface of Open MPI 4 and 5. */
 struct mpi_api {
 #define FUNCTION(name) __typeof__(&MPI_##name) name;
@@ -44,7 +44,7 @@ struct mpi_group {
     struct mpi_requests sends, receives;
     char *scratch; /* blocks received from other ranks, to be summed */
     size_t scratch_bytes;
-    bool failed; /* a peer did not come: transfers may still be under way, so nothing is ever freed */
+    bool failed; /* a peer did not answer; transfers may still be in flight, so nothing is freed */
 };
 
 /* Runs one collective to its end on the calling thread. */
@@ -66,16 +66,16 @@ struct mpi_call {
     const struct mpi_api *api;
     MPI_Comm comm, made;
     MPI_Group members;
-    int level, error; /* level: of threads; of MPI_Abort the exit code */
+    int level, error; /* level: MPI's thread level, or the exit code for MPI_Abort */
 };
-/* Runs the function on another thread. AORTA_TIMEOUT when it does not return in time: it is then left alone, and
- * everything that could wait for it, too. `rank` of `size` is for the message. */
+/* Runs the function on another thread. AORTA_TIMEOUT when it does not return in time: the thread is then
+ * abandoned, as is everything that could wait for it. `rank` of `size` is for the message. */
 aorta_status mpi_bounded(int (*function)(struct mpi_call *call), struct mpi_call *call, const char *name, int rank,
                          int size, double timeout_s);
 
 /* ---- waiting ---- */
 
-/* Waits until all requests are complete, and yields the processor meanwhile. AORTA_TIMEOUT after timeout_s; the caller
+/* Waits until all requests are complete; sleeps between polls. AORTA_TIMEOUT after timeout_s; the caller
  * adds the ranks and the reason of the wait. Empties the list. */
 aorta_status mpi_wait(struct mpi_requests *requests, double timeout_s);
 /* A place for one more request; NULL when memory is exhausted. */

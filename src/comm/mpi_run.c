@@ -18,7 +18,7 @@
 #include <time.h>
 
 #define WORKED_NS 30000 /* processor time of a poll that moved data; an idle one needs 1 to 10 µs */
-#define POLL_NS 10000   /* after the last work, polls follow each other for so long */
+#define POLL_NS 10000   /* after the last work, polls continue without sleep for this time */
 #define SLEEP_FIRST_NS 20000
 #define SLEEP_LAST_NS 250000
 #define TIMER_SLACK_NS 1000 /* Linux's default of 50 µs would more than double the short sleeps */
@@ -29,8 +29,8 @@ static int64_t thread_time_ns(void) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* `idle_ns`: since when nothing has moved. The sleep is a sixteenth of that, within its bounds: a long wait gets no
- * more than that much longer by it, and costs some 3% of a core. */
+/* `idle_ns`: time since data last moved. The sleep is a sixteenth of it, within bounds. So it makes a long wait at most
+ * a sixteenth longer, and the polls use some 3% of a core. */
 static void back_off(int64_t idle_ns) {
     if (idle_ns < POLL_NS) return;
     int64_t sleep_ns = idle_ns / 16;
@@ -134,7 +134,7 @@ static aorta_status wait_all(struct mpi_group *group) {
     return mpi_wait(&group->sends, group->timeout_s);
 }
 
-/* Each rank starts with its neighbour, so that no rank is everybody's first. */
+/* Each rank starts with its neighbour, so that not all ranks start with the same peer. */
 static int peer_at(const struct mpi_group *group, int step) {
     return (int)(((int64_t)group->rank + step) % group->size);
 }
@@ -157,7 +157,8 @@ static size_t block_bytes(const struct blocks *blocks, int rank) {
     return smaller(blocks->block, blocks->total - block_start(blocks, rank));
 }
 
-/* Offers every rank's block its way to its place in everybody's `receive`; `own` is this rank's. wait_all ends it. */
+/* Starts the transfer of every rank's block to its place in every rank's `receive`; `own` is this rank's block.
+ * wait_all ends it. */
 static aorta_status offer_gather(struct mpi_group *group, const struct blocks *blocks, const char *own, char *receive,
                                  enum tag tag) {
     size_t bytes = block_bytes(blocks, group->rank);
@@ -208,7 +209,7 @@ static aorta_status reduce_batch(struct mpi_group *group, const struct aorta_com
     return NULL;
 }
 
-/* A buffer of which every rank gets the sum of its own block. */
+/* A buffer in a reduce-scatter: every rank gets the sum of its own block. */
 struct reduced {
     struct blocks blocks;
     const char *send;
@@ -227,8 +228,8 @@ static aorta_status offer_blocks(struct mpi_group *group, const struct reduced *
     return NULL;
 }
 
-/* All parts are offered at once; each rank takes and reduces those of its blocks one batch after the other, so no rank
- * waits for the slower sums of another. */
+/* The sends of all parts start at once. Each rank receives and reduces the parts of its own blocks in batches, so that
+ * no rank waits for the slower sums of another rank. */
 static aorta_status reduce_scatter(struct mpi_group *group, const struct aorta_comm_call *call,
                                    const struct reduced *list, int count, const void **inputs) {
     size_t total = 0;
@@ -291,7 +292,8 @@ static aorta_status all_reduce_small(struct mpi_group *group, const struct aorta
     AORTA_TRY(reserve_scratch(group, (size_t)group->size * bytes));
     for (int step = 1; step < group->size; step++)
         AORTA_TRY(send_parts(group, call->pieces->send, bytes, bytes, peer_at(group, step), TAG_SHARE));
-    /* The sum may go where our own send buffer is, so it waits in the scratch until everybody has ours. */
+    /* The sum may overwrite our send buffer, so it stays in the scratch memory until all ranks have received our
+     * values. */
     char *sum = group->scratch + (size_t)(group->size - 1) * bytes;
     struct batch batch = {1, bytes, {{call->pieces->send, sum, bytes}}};
     AORTA_TRY(reduce_batch(group, call, &batch, TAG_SHARE, inputs));
@@ -469,8 +471,8 @@ static aorta_status leave_any(void *group, bool own, bool *any) {
     return NULL;
 }
 
-/* Open MPI unloads its parts in MPI_Finalize, and its unfreed blocks then look like ours. So builds that check for
- * leaks do it now. */
+/* Open MPI unloads its parts in MPI_Finalize, so its unfreed blocks would then be reported as ours. So builds that
+ * check for leaks do it before. */
 static void check_leaks(void) {
 #if defined(__SANITIZE_ADDRESS__)
     __lsan_do_leak_check();

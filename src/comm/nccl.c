@@ -159,7 +159,7 @@ static void domain_close(struct nccl_domain *domain) {
 
 /* ---- groups ---- */
 
-/* NULL when memory is exhausted. From here on the watchdog looks after it. */
+/* NULL when memory is exhausted. From here on the watchdog checks the group. */
 static struct nccl_group *group_make(struct nccl_domain *domain, struct aorta_control *control, int rank, int size) {
     struct nccl_group *made = calloc(1, sizeof *made);
     if (!made) return NULL;
@@ -186,7 +186,7 @@ static int end(struct nccl_call *call) {
     return result == NCCL_SUCCESS ? call->api->destroy(call->comm) : result;
 }
 
-/* Ends it in order; otherwise it ends with the process. After a failure the watchdog owns it. */
+/* Ends the communicator; if that fails, it ends with the process. After a failure the watchdog owns it. */
 static void end_communicator(struct nccl_group *group) {
     struct nccl_call call = {.comm = group->comm};
     if (!call.comm || atomic_load(&group->domain->failed)) return;

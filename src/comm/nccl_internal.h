@@ -37,7 +37,7 @@ struct nccl_domain {
     pthread_mutex_t lock;
     struct nccl_group *groups; /* open ones */
     int group_count;           /* open or being closed */
-    /* Communicators are being aborted and must not be used any more; set after the two below. */
+    /* Communicators are being aborted and must not be used any more. Set after `failure` and `message`. */
     _Atomic bool failed;
     enum aorta_code failure;
     char message[512];
@@ -79,8 +79,8 @@ struct nccl_call {
     void *memory, *window;
     size_t bytes;
 };
-/* Runs the function on another thread. AORTA_TIMEOUT when it does not return in time; it is then left alone, so it
- * touches nothing but its call and the library. */
+/* Runs the function on another thread. AORTA_TIMEOUT when it does not return in time; the thread is then abandoned,
+ * so the function may use only its call and the library. */
 aorta_status nccl_bounded(const struct nccl_group *group, int (*function)(struct nccl_call *call),
                           struct nccl_call *call, const char *name);
 

@@ -11,7 +11,7 @@
 #define CHECK_NS 100000000
 #define ASK_NS 500000000     /* between two questions for lost ranks */
 #define SETTLE_NS 250000000  /* from finding one to failing: see find_lost_rank */
-#define SLACK_NS 500000000   /* beyond timeout_s: calls that wait themselves report first, in more detail */
+#define SLACK_NS 500000000   /* added to timeout_s, so that calls with their own timeout report first, in more detail */
 #define GRACE_NS 10000000000 /* from abandoning to ending a process that is still blocked */
 
 struct nccl_watch {
@@ -26,7 +26,7 @@ struct nccl_watch {
 
 /* ---- failures ---- */
 
-/* A rank's connections close before its process has ended. A rank that ends because of it waits for that, so that the
+/* A rank's connections close before its process has ended. So this rank waits for SETTLE_NS before it fails, and the
  * launcher names the right rank as the first. */
 static aorta_status find_lost_rank(struct nccl_watch *watch, int64_t now_ns) {
     if (watch->lost < 0) {
@@ -63,7 +63,7 @@ static bool is_blocked(struct nccl_watch *watch, int64_t now_ns) {
 static aorta_status find_hang(struct nccl_watch *watch, int64_t now_ns) {
     const struct nccl_domain *domain = watch->domain;
     bool waits = is_blocked(watch, now_ns);
-    if (!waits || !domain->last[0]) return NULL; /* no collective was ever queued: it waits for something else */
+    if (!waits || !domain->last[0]) return NULL; /* no collective was queued, so it waits for something else */
     return AORTA_ERROR(
         AORTA_TIMEOUT,
         "waited %.1f s for the device; is a rank dead or late? (distributed.timeout_s, aorta hwq: --timeout-s)",
@@ -237,7 +237,7 @@ static aorta_status check_library(const struct nccl_api *api) {
                        version / 10000, version / 100 % 100, version % 100);
 }
 
-/* Counted as the device's, or nothing. */
+/* Allocates memory and counts it as the device's. On failure nothing stays allocated. */
 static aorta_status obtain(struct shared *shared, size_t bytes, const char *what, void **memory) {
     const struct nccl_api *api = shared->domain->api;
     struct aorta_device *device = shared->domain->device;

@@ -32,7 +32,7 @@ static void accumulate_float(float *restrict into, const float *restrict from, s
         for (size_t i = 0; i < count; i++) into[i] += from[i];
         return;
     }
-    /* The sum of two numbers of which one is NaN is a NaN, which no comparison would give. */
+    /* With a NaN operand the sum is NaN, while a comparison could drop it. */
     for (size_t i = 0; i < count; i++) {
         float larger = into[i] > from[i] ? into[i] : from[i];
         into[i] = into[i] == into[i] && from[i] == from[i] ? larger : into[i] + from[i];

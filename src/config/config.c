@@ -28,7 +28,6 @@ static const struct aorta_option *find_row(const struct aorta_option_table *tabl
     return NULL;
 }
 
-/* The key is in the section: it begins with "section.". */
 static bool is_below(const char *key, const char *section, size_t section_length) {
     return strncmp(key, section, section_length) == 0 && key[section_length] == '.';
 }
@@ -39,7 +38,7 @@ static bool is_section(const struct aorta_option_table *table, const char *path)
     return false;
 }
 
-/* The key, or one above it, changes nothing here: noted, and true. */
+/* Whether the key, or a section above it, is accepted without effect. Remembers it for aorta_config_ignored. */
 static bool is_ignored(struct aorta_config *config, const char *path) {
     for (size_t i = 0; i < config->table->ignored_count; i++) {
         const char *prefix = config->table->ignored[i].prefix;
@@ -74,7 +73,7 @@ static bool begin_error(struct pass *pass, const yaml_node_t *node, const char *
     return true;
 }
 
-/* The same, with what was found, and what was expected instead. */
+/* As begin_error, with the value found and the value expected. */
 static bool begin_wrong(struct pass *pass, const yaml_node_t *node, const char *key, const char *expected) {
     if (!begin_error(pass, node, key)) return false;
     aorta_text_puts(&pass->errors, "found ");
@@ -87,7 +86,7 @@ static bool enough(const struct pass *pass) {
     return pass->config->arena.failed || pass->error_count > ERRORS_SHOWN;
 }
 
-/* The names that may stand in a section ("" is the top), once each: "training: epochs, batch_size". */
+/* The names that a section may have ("" is the top), once each: "training: epochs, batch_size". */
 static void list_names(const struct aorta_option_table *table, const char *section, struct aorta_text *text) {
     size_t length = strlen(section), skip = length ? length + 1 : 0, previous_length = 0;
     const char *previous = "";
@@ -103,7 +102,8 @@ static void list_names(const struct aorta_option_table *table, const char *secti
     }
 }
 
-/* Same last component in another section ("training.lr" for "optimizer.lr"), else the least edits. */
+/* Suggests the nearest key if it is at most 2 edits away, else a key with the same last component ("optimizer.lr" for
+ * "training.lr"), else the nearest key. */
 static const char *suggest(struct pass *pass, const char *path) {
     const struct aorta_option_table *table = pass->config->table;
     const char *dot = strrchr(path, '.');
@@ -177,7 +177,7 @@ static void report_wrong(struct pass *pass, const struct aorta_option *row, cons
 
 static void apply(struct pass *pass, const char *path, const yaml_node_t *key, const yaml_node_t *value);
 
-/* Lists and maps become one scalar: JSON. */
+/* Stores a list or a map as one scalar, which is JSON. */
 static void apply_tree(struct pass *pass, const struct aorta_option *row, const yaml_node_t *value) {
     struct aorta_text text = {0};
     struct aorta_json json;
@@ -216,7 +216,8 @@ static void apply_row(struct pass *pass, const struct aorta_option *row, const y
         report_wrong(pass, row, value);
 }
 
-/* A key twice in one mapping, where YAML itself would accept either. Sections that are no rows need this. */
+/* Reports a key that is twice in one mapping, which the YAML library accepts. Sections need this check, as they are no
+ * rows. */
 static bool is_repeated(struct pass *pass, const yaml_node_t *mapping, const yaml_node_pair_t *pair, const char *path) {
     const yaml_node_t *key = yaml_document_get_node(pass->document, pair->key);
     for (const yaml_node_pair_t *earlier = mapping->data.mapping.pairs.start; earlier < pair; earlier++) {

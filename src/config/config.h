@@ -15,7 +15,7 @@ struct aorta_option_absent {
     const char *reason; /* follows "KEY: " in the message */
 };
 
-/* A second name of a key, as other tools call it. A file that gives both gives the key twice. */
+/* A second name of a key, as in other tools. A file with both names has the key twice, which is an error. */
 struct aorta_option_alias {
     const char *name, *key;
 };
@@ -56,8 +56,7 @@ struct aorta_config {
 };
 
 /* Fills *values with defaults, then the file (`path` may be NULL), then the overrides in order ("a.b=value", the value
- * written as in YAML). On failure there is nothing to free. `values` must stay where it is as long as the config is
- * used. */
+ * written as in YAML). On failure there is nothing to free. `values` must not move while the config is used. */
 AORTA_MUST_USE aorta_status aorta_config_load(const struct aorta_option_table *table, const char *path,
                                               const char *const *overrides, size_t override_count, void *values,
                                               struct aorta_config *config);
@@ -65,25 +64,25 @@ void aorta_config_free(struct aorta_config *config);
 
 const struct aorta_origin *aorta_config_origin(const struct aorta_config *config, const char *key);
 
-/* "PLACE: KEY: message" (AORTA_CONFIG), for checks that concern several keys; of a default "KEY (by default): message".
+/* An AORTA_CONFIG error "PLACE: KEY: message", for checks of several keys. If the value is the default: "KEY (by
+ * default): message".
  */
 AORTA_MUST_USE aorta_status aorta_config_error(const struct aorta_config *config, const char *key, const char *format,
                                                ...) AORTA_PRINTF(3, 4);
 
-/* "a.yaml:12", "--override a.b=c" or "default": for naming the place of another key in such a message. */
+/* Writes a key's place for such a message: "a.yaml:12", "--override a.b=c" or "default". */
 void aorta_config_place(const struct aorta_config *config, const char *key, struct aorta_text *text);
 
-/* Adds an item to the list (aorta_text_next) per reason with the keys that the user gave and that change nothing. Each
- * key has the first reason that holds. Empty values (false, null, {}, []) are not named where the default is empty,
- * too. */
+/* Adds one item per reason to the list (aorta_text_next): the keys that the user gave and that have no effect. A key
+ * is listed with its first reason that holds, but not if its value and its default are both empty (false, null, {},
+ * []). */
 void aorta_config_without_effect(const struct aorta_config *config, const struct aorta_option_reason *reasons,
                                  size_t count, struct aorta_text *lines);
 /* Adds the same lines for the keys in table->ignored. */
 void aorta_config_ignored(const struct aorta_config *config, struct aorta_text *lines);
 void aorta_option_reasons_markdown(const struct aorta_option_reason *reasons, size_t count, struct aorta_text *text);
 
-/* Whether the file's top level has this key. A file that cannot be read has none: its later loading
- * reports the error. */
+/* Whether the file's top level has this key. False if the file cannot be read: loading it later reports the error. */
 bool aorta_config_has_section(const char *path, const char *section);
 
 /* The effective values as a JSON object, nested by section. Written back into a file, they load as the same values. */
@@ -92,12 +91,12 @@ void aorta_config_write_json(const struct aorta_config *config, struct aorta_jso
 /* The value at `place`, of the row's type. */
 void aorta_option_json(const struct aorta_option *row, const void *place, struct aorta_json *json);
 
-/* The rows for people: plain text for a terminal, and the tables of docs/configuration.md. `within`: only this section
- * or key, NULL for all; false: there is no such. */
+/* Describes the rows as plain text for a terminal. aorta_options_markdown writes the tables of docs/configuration.md.
+ * `within`: only this section or key; NULL: all. False if there is no such section or key. */
 bool aorta_options_help(const struct aorta_option_table *table, const char *within, struct aorta_text *text);
-/* For the completion of shells: "KEY=", what it does and its choices, with tabs between. */
+/* For shell completion: "KEY=", its help and its choices, separated by tabs. */
 void aorta_options_words(const struct aorta_option_table *table, struct aorta_text *text);
-/* The row's choices with blanks between; nothing where there are none. */
+/* The row's choices, separated by blanks; nothing if it has none. */
 void aorta_option_choices(const struct aorta_option *row, struct aorta_text *text);
 void aorta_options_markdown(const struct aorta_option_table *table, struct aorta_text *text);
 

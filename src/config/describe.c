@@ -117,7 +117,7 @@ static void write_list(const struct aorta_option *row, const void *place, struct
 static void write_choice(const struct aorta_option *row, int value, struct aorta_json *json) {
     const struct aorta_choice *choice = row->choices;
     while (choice->name && choice->value != value) choice++;
-    aorta_json_string(json, choice->name); /* NULL, which becomes null, when null stores a value of its own */
+    aorta_json_string(json, choice->name); /* null if only null stores this value */
 }
 
 void aorta_option_json(const struct aorta_option *row, const void *place, struct aorta_json *json) {
@@ -216,7 +216,7 @@ static bool was_asked_for(const struct aorta_config *config, const char *key) {
            !asks_for_nothing(config, &config->table->rows[origin - config->origins]);
 }
 
-/* "fsdp.forward_prefetch, backward_prefetch": a section is named once. */
+/* Names the section only once: "fsdp.forward_prefetch, backward_prefetch". */
 static void put_key(struct aorta_text *text, const char *key, const char *before) {
     aorta_text_printf(text, "%s%s", before ? ", " : "", before && same_section(key, before) ? leaf(key) : key);
 }

@@ -23,7 +23,7 @@ bool aorta_scalar_bool(const char *text, bool *value) {
 
 enum { LONGEST_NUMBER = 64 };
 
-/* The text without underscores; false when it is no candidate for a number. */
+/* Removes underscores. False if the text cannot be a number. */
 static bool plain_number(const char *text, char number[LONGEST_NUMBER]) {
     size_t length = 0;
     for (const char *c = text; *c; c++) {
@@ -272,7 +272,7 @@ static void describe_limits(const struct aorta_range_limits *limits, struct aort
     }
 }
 
-/* " (or inductor)": the names that mean the same. */
+/* Writes the other names of the same value: " (or inductor)". */
 static void describe_other_names(const struct aorta_choice *first, const char *word, const char *quote,
                                  struct aorta_text *text) {
     bool any = false;

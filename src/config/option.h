@@ -1,5 +1,5 @@
-/* Options as rows of a table. One row has the place of a value, its allowed values, its default and its effect; the
- * rows make the reader, the error messages, the help and docs/configuration.md.
+/* Options as rows of a table. A row has a value's place, allowed values, default and effect. The rows make the reader,
+ * the error messages, the help and docs/configuration.md.
  *
  * Configuration files (config.h) and command lines (cli/cli.h) are both read through these rows. */
 #ifndef AORTA_CONFIG_OPTION_H
@@ -63,21 +63,21 @@ struct aorta_option {
     enum aorta_option_type type;
     size_t offset;        /* of the value within the struct that is filled */
     const char *fallback; /* the default, as it would be written in a file */
-    const char *on_cpu;   /* of workloads of hwq: the default on a CPU device instead; NULL: the same */
+    const char *on_cpu;   /* hwq workloads: the default on a CPU device; NULL: the same */
     bool nullable;        /* null may be given, though it is not the default; a default of "null" may always be given */
-    int64_t when_null; /* what null stores: INT, CHOICE and BOOL as given, DOUBLE as a double; lists, strings: NULL */
+    int64_t when_null; /* value for null: of INT, CHOICE and BOOL as is, of DOUBLE as a double; lists, strings: NULL */
     const struct aorta_range_limits *limits; /* of each number; NULL: none */
     const struct aorta_choice *choices;
     const char *help; /* one sentence, without its full stop */
     enum aorta_path_use path;
-    const char *const *files; /* AORTA_PATH_FOLDER: patterns of the names (fnmatch; * reaches into folders), then NULL.
-                                 Pages are not among them: they may be replaced, and are never read */
+    const char *const *files; /* AORTA_PATH_FOLDER: patterns of the names (fnmatch; * also matches "/"), then NULL.
+                                 Pages are not listed: they may be replaced, as they are never read */
     /* of command lines only */
     char letter;          /* one-letter form ('n' for -n), 0: none */
     const char *argument; /* "FILE": the name of the value in the help; NULL: made from the type */
     bool required;
     bool several;      /* STRING_LIST: takes all words up to the next one that begins with "-" */
-    const char *words; /* what `aorta help --words` is asked for its values: "config"; NULL: the choices */
+    const char *words; /* argument of `aorta help --words` that lists its values: "config"; NULL: the choices */
 };
 
 /* ---- scalars, as YAML 1.1 (and PyYAML) read them; numbers like 3e-4 count as numbers too ---- */
@@ -105,7 +105,8 @@ bool aorta_option_takes_null(const struct aorta_option *option);
 AORTA_MUST_USE aorta_status aorta_option_store_default(const struct aorta_option *option, void *values,
                                                        struct aorta_arena *arena);
 
-/* Its names: "bf16, fp16 (or float16)" with the word "or"; `quote` before and after each. */
+/* Lists the option's names: "bf16, fp16 (or float16)". `word` is the "or"; `quote` is written before and after each
+ * name. */
 void aorta_option_list_choices(const struct aorta_option *option, const char *word, const char *quote,
                                struct aorta_text *text);
 /* "an integer of at least 1", "one of bf16, fp16, none", "a list of two numbers in [0, 1), or null" */
@@ -129,20 +130,20 @@ struct aorta_paths { /* zero-initialise */
     struct aorta_arena arena; /* of all of it: free it in the end */
 };
 
-/* All rows that name paths, with what `values` holds of them; null and the empty text are none. `prefix`: "--" of
- * command lines, "" of configuration keys. */
+/* Adds the paths in `values` of all rows that name paths, except null and empty text. `prefix`: "--" for command
+ * lines, "" for configuration keys. */
 void aorta_paths_add_rows(struct aorta_paths *paths, const struct aorta_option *rows, size_t count, const void *values,
                           const char *prefix);
 /* Operands that are read. */
 void aorta_paths_add_operands(struct aorta_paths *paths, char *const *operands, int count);
 
-/* AORTA_MEMORY, also of the calls before. AORTA_USAGE names the option and the path:
- *   - a file that is written is one that is read, or is in a folder that is read (pages and empty files may: nothing
- *     reads them);
- *   - a folder receives a file of the name of one that is read;
- *   - two outputs have one name, or one is a file that another's folder receives.
- * Outputs that are no files (pipes, /dev/null) and descriptors (a shell's names below /dev/fd) conflict with no other;
- * a descriptor of a file that is read is refused as the file is. */
+/* Checks that no output overwrites an input or another output. AORTA_MEMORY, also for the calls above. AORTA_USAGE
+ * names the option and the path if
+ *   - an output file is also read, or is in a folder that is read (except pages and empty files, which are not read);
+ *   - an output folder would get a file with the name of an input in it;
+ *   - two outputs are the same file, or an output file has the name of a file that an output folder gets.
+ * Outputs that are not regular files (pipes, /dev/null) and descriptors (a shell's names below /dev/fd) do not
+ * conflict with each other. A descriptor of an input file is refused like the file. */
 AORTA_MUST_USE aorta_status aorta_paths_check(struct aorta_paths *paths);
 
 #endif

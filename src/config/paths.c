@@ -46,8 +46,8 @@ void aorta_paths_add_operands(struct aorta_paths *paths, char *const *operands, 
 
 /* ---- which file a path is ---- */
 
-/* A place: an existing part, identified by device and inode so that all its names are equal, and a part below it that
- * does not exist yet, by name. */
+/* Identifies a path: its existing part by device and inode, so that all names of a file are equal, and the part below
+ * that does not exist yet by name. */
 struct place {
     dev_t device;
     ino_t number;
@@ -55,7 +55,7 @@ struct place {
     char resolved[PATH_MAX]; /* the whole path, without links where it exists */
 };
 
-/* Simplifies a part that does not exist yet: "a//./b" to "a/b"; false: it has "..", whose target is not known before it
+/* Simplifies a part that does not exist yet: "a//./b" to "a/b". False if it has "..", whose target is unknown until it
  * exists. */
 static bool simplify(char *rest) {
     char *end = rest;
@@ -73,7 +73,7 @@ static bool simplify(char *rest) {
     return true;
 }
 
-/* False: nobody can say, as the path is too long, leads through a file, or goes up from what does not exist. */
+/* False if the place is unknown: the path is too long, leads through a file, or has ".." after a missing folder. */
 static bool find_place(const char *path, struct place *place) {
     char above[PATH_MAX];
     struct stat info;
@@ -99,7 +99,7 @@ static bool same_place(const struct place *a, const struct place *b) {
     return a->device == b->device && a->number == b->number && strcmp(a->rest, b->rest) == 0;
 }
 
-/* The path of `file` below `folder`, into `name`; false: it is not below it. */
+/* Writes the path of `file` relative to `folder` to `name`. False if the file is not below the folder. */
 static bool is_below(const struct place *file, const struct place *folder, char name[PATH_MAX]) {
     char above[PATH_MAX];
     struct place place;
@@ -131,7 +131,7 @@ static const char *received(const struct aorta_path *folder, const char *name) {
     return NULL;
 }
 
-/* Nobody reads those of a folder. */
+/* Readers of folders skip pages and empty files. */
 static bool is_page_or_empty(const char *path) {
     static const char begin[] = "<!doctype html";
     char head[sizeof begin - 1];
@@ -164,7 +164,7 @@ static aorta_status check_input(const struct output *output, const struct aorta_
     struct place place;
     struct stat info;
     char name[PATH_MAX];
-    if (!find_place(input->path, &place) || *place.rest || stat(input->path, &info)) return NULL; /* cannot be read */
+    if (!find_place(input->path, &place) || *place.rest || stat(input->path, &info)) return NULL; /* reading fails */
     const bool folder = S_ISDIR(info.st_mode);
     if (output->path->use == AORTA_PATH_FOLDER) {
         if (!folder && is_below(&place, &output->place, name) && received(output->path, name))
@@ -174,7 +174,7 @@ static aorta_status check_input(const struct output *output, const struct aorta_
                                output->path->name, input->path);
         return NULL;
     }
-    if (*output->place.rest) return NULL; /* it is not there yet */
+    if (*output->place.rest) return NULL; /* the output does not exist yet */
     if (!folder) return same_place(&output->place, &place) ? is_read(output, output->path->path) : NULL;
     if (is_page_or_empty(output->path->path) || !folder_holds(input->path, &output->place, 0)) return NULL;
     return AORTA_ERROR(AORTA_USAGE, "%s: %s is one of the files to read (of %s); name another", output->path->name,
@@ -224,8 +224,8 @@ static aorta_status check_inputs(const struct aorta_paths *paths, const struct o
     return NULL;
 }
 
-/* A path that is written directly conflicts with no other output, but may be a file that is read: a shell's descriptor
- * of it. */
+/* A path that is written directly does not conflict with other outputs, but may be a shell's descriptor of an input
+ * file. */
 static aorta_status check_direct(const struct aorta_paths *paths, struct output *output) {
     struct stat info;
     if (stat(output->path->path, &info) || !S_ISREG(info.st_mode)) return NULL;
@@ -246,7 +246,7 @@ aorta_status aorta_paths_check(struct aorta_paths *paths) {
             continue;
         }
         if (!find_place(output->path->path, &output->place)) {
-            if (!strstr(output->path->path, "..")) continue; /* making it says why not */
+            if (!strstr(output->path->path, "..")) continue; /* making the file reports the reason */
             status = AORTA_ERROR(AORTA_USAGE, "%s: %s goes up (..) from a folder that is not there; name it without",
                                  output->path->name, output->path->path);
             continue;

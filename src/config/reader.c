@@ -35,7 +35,7 @@ static aorta_status yaml_problem(const yaml_parser_t *parser, const char *bytes,
     return aorta_text_error(&text, AORTA_CONFIG);
 }
 
-/* A configuration is one document: content after a second "---" would be lost silently. */
+/* Refuses content after a second "---", which would be ignored silently. */
 static aorta_status expect_end(yaml_parser_t *parser, const char *bytes, size_t length, const char *place,
                                bool in_file) {
     yaml_document_t rest;
@@ -63,7 +63,8 @@ static bool has_anchor(const yaml_event_t *event) {
     }
 }
 
-/* The library takes time with the square of the depth and of the anchors: events are cheap as long as one stops there.
+/* libyaml's time grows with the square of the depth and of the number of anchors, so both are limited. Parsing events
+ * is cheap.
  */
 static aorta_status check_extent(const char *bytes, size_t length, const char *place, bool in_file) {
     enum { DEEPEST = 64, MOST_ANCHORS = 100 };
@@ -73,7 +74,7 @@ static aorta_status check_extent(const char *bytes, size_t length, const char *p
     aorta_status status = NULL;
     yaml_event_t event;
     yaml_event_type_t type = YAML_NO_EVENT;
-    /* The real reading explains text that is no YAML. */
+    /* Ignores errors, which the real parsing reports. */
     for (int depth = 0, anchors = 0; !status && type != YAML_STREAM_END_EVENT && yaml_parser_parse(&parser, &event);) {
         type = event.type;
         depth += type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT;

@@ -1,4 +1,4 @@
-/* Inside config: documents of libyaml, with messages that name the place. */
+/* Internal to config: parses YAML with libyaml; errors name the place. */
 #ifndef AORTA_CONFIG_READER_H
 #define AORTA_CONFIG_READER_H
 
@@ -12,16 +12,15 @@
 AORTA_MUST_USE aorta_status aorta_yaml_load(const char *bytes, size_t length, const char *place, bool in_file,
                                             yaml_document_t *document);
 
-/* Says where strict JSON is broken. */
+/* Checks strict JSON. The error names the place. */
 AORTA_MUST_USE aorta_status aorta_json_check(const char *bytes, size_t length, const char *path);
 
-/* The scalars of a scalar or of a list of scalars, in the arena. Returns false when the node is or holds something
- * else. */
+/* Reads a scalar or a list of scalars into the arena. Returns false if the node is or contains anything else. */
 bool aorta_yaml_scalars(yaml_document_t *document, const yaml_node_t *node, struct aorta_arena *arena,
                         struct aorta_scalar **scalars, size_t *count, bool *list);
 
-/* Lists and maps in each other as JSON: plain words that are numbers, truth values or null become these. False when it
- * holds a tag, or a key that is no name. */
+/* Writes nested lists and maps as JSON; unquoted numbers, booleans and null become JSON's. False if the node has a
+ * tag, or a key that is no name. */
 bool aorta_yaml_to_json(yaml_document_t *document, const yaml_node_t *node, struct aorta_json *json);
 
 /* "eight", `"8"`, "a list", "a section" for messages, shortened, without control characters. */

@@ -22,10 +22,10 @@ struct reach { /* zero-initialise; free `counts` */
 struct aorta_device {
     const struct aorta_backend *backend;
     struct aorta_device_info info;
-    struct aorta_memory *memory; /* set by device.c, and so are the attachments, the last first */
+    struct aorta_memory *memory; /* set by device.c, like the attachments, which are newest first */
     struct aorta_attachment *attachments;
-    pthread_mutex_t attachments_lock; /* recursive: making one may need another */
-    _Atomic(aorta_status) failure;    /* of the whole device; owned. These three are for watchdogs */
+    pthread_mutex_t attachments_lock; /* recursive, as making an attachment may need another one */
+    _Atomic(aorta_status) failure;    /* of the whole device; owned. This member and the next two are for watchdogs */
     _Atomic uint64_t calls_begun, calls_ended;
 };
 
@@ -34,7 +34,8 @@ struct aorta_stream {
     struct capture_branch *branch; /* while captured */
     enum aorta_priority priority;
     char name[64];
-    double share; /* of the multiprocessors; 0: not limited. With `part` set by device.c when the driver has done it */
+    double share; /* of the multiprocessors, 0 if not limited; device.c sets it and `part` after the driver has limited
+                     the stream */
     int part;
 };
 
@@ -61,18 +62,18 @@ struct aorta_prepared {
 
 struct aorta_backend {
     enum aorta_device_kind kind;
-    /* Fills backend and info; else zero. */
+    /* Fills backend and info. All other members are zero. */
     aorta_status (*open)(const struct aorta_backend *backend, int index, struct aorta_device **device);
     void (*close)(struct aorta_device *device);
     int64_t (*clock_error_ns)(struct aorta_device *device); /* NULL: none */
 
-    /* System memory, uncounted and uncached (memory.c does both); aligned to 256 bytes. NULL without a failure when
-     * there is no more. */
+    /* System memory, not counted or cached (memory.c does that), aligned to 256 bytes. *memory is NULL without
+     * a failure if no memory is left. */
     aorta_status (*memory_get)(struct aorta_device *device, size_t bytes, void **memory);
     void (*memory_put)(struct aorta_device *device, void *memory);
     aorta_status (*pinned_get)(struct aorta_device *device, size_t bytes, void **memory);
     void (*pinned_put)(struct aorta_device *device, void *memory, size_t bytes);
-    uint64_t (*memory_free)(struct aorta_device *device); /* what memory_get could still give, in all */
+    uint64_t (*memory_free)(struct aorta_device *device); /* total bytes that memory_get could still return */
 
     aorta_status (*stream_create)(struct aorta_device *device, const char *name, enum aorta_priority priority,
                                   struct aorta_stream **stream);
@@ -92,8 +93,8 @@ struct aorta_backend {
     aorta_status (*fill_bytes)(struct aorta_stream *stream, void *to, int value, size_t bytes);
     aorta_status (*timestamp)(struct aorta_stream *stream, int64_t *slot);
 
-    /* device.c allocates events. A record, and a wait for an event that was recorded, may be in a capture. The event is
-     * locked, but not where the host waits. The host asks for events recorded outside of captures only. */
+    /* device.c allocates events. A record, or a wait for a recorded event, may be in a capture. The event is locked
+     * except while the host waits. The host only waits for or queries events recorded outside of captures. */
     size_t event_bytes;
     void (*event_end)(struct aorta_event *event);
     aorta_status (*event_record)(struct aorta_event *event, struct aorta_stream *stream);
@@ -104,7 +105,7 @@ struct aorta_backend {
     /* capture.c allocates captures and branches, which live until the graph and the events inside are gone. */
     size_t capture_bytes, branch_bytes;
     aorta_status (*capture_begin)(struct aorta_stream *stream); /* NULL: there is nothing to do */
-    /* On the first branch. With a failure no graph is made, and it is returned. */
+    /* Called for the first branch. With a `failure` it makes no graph and returns the failure. */
     aorta_status (*capture_end)(struct aorta_stream *stream, aorta_status failure, struct aorta_graph **graph);
     void (*branch_leave)(struct capture_branch *branch); /* its stream is about to be destroyed. NULL: nothing to do */
     void (*capture_free)(struct capture_state *capture); /* the driver's parts, and those of its branches */
@@ -133,12 +134,12 @@ struct capture_state {      /* first member of a driver's capture */
 struct capture_branch { /* first member of a driver's data of one stream */
     size_t index;       /* 0: the stream that capture began on */
     char name[64];      /* the stream's */
-    struct reach reach; /* everything before its next node; the driver counts its nodes */
+    struct reach reach; /* everything before the branch's next node; the driver counts the nodes */
     struct capture_state *capture;
     struct aorta_stream *stream; /* NULL: the capture has ended, or the stream was destroyed */
 };
 
-/* Keeps a copy of the first error as the one that broke the capture, and returns the error given. */
+/* Stores a copy of the first error as the one that broke the capture. Returns `error`. */
 AORTA_MUST_USE aorta_status aorta_capture_break(struct capture_state *capture, aorta_status error);
 AORTA_MUST_USE aorta_status aorta_capture_no_memory(void);
 void aorta_capture_release(struct capture_state *capture); /* NULL is fine */

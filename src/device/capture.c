@@ -1,9 +1,9 @@
-/* Captures: the streams in them, the order of their work, and mistakes that are reported, by name, before the device
- * sees them. Each device records and replays work in its own way (backend.h).
+/* Captures: the streams in them, the order of their work, and mistakes, which are reported with the streams' names
+ * before the device sees them. Each device records and replays work in its own way (backend.h).
  *
- * A stream comes into a capture when it waits for an event recorded inside. Whether all branches were joined in the end
- * is read off vector clocks: each branch knows how many nodes of every branch come before its next one, records hand
- * that knowledge to the event, and waits take the maximum. */
+ * A stream joins a capture when it waits for an event recorded inside. Vector clocks show whether all branches were
+ * joined in the end. Each branch stores how many nodes of every branch come before its next node. A record copies these
+ * counts to the event, and a wait takes the maximum. */
 #include "base/array.h"
 #include "device/backend.h"
 
@@ -50,7 +50,7 @@ static uint32_t reach_of(const struct reach *reach, size_t branch) {
     return branch < reach->count ? reach->counts[branch] : 0;
 }
 
-/* The branch whose last node does not come before the end of the first branch is named. */
+/* The error names the branch whose last node does not come before the end of the first branch. */
 static aorta_status check_joined(const struct capture_state *capture) {
     const struct capture_branch *origin = capture->branches[0];
     for (size_t i = 1; i < capture->branch_count; i++) {
@@ -66,7 +66,7 @@ static aorta_status check_joined(const struct capture_state *capture) {
 
 /* ---- begin and end ---- */
 
-/* The stream comes into the capture. False: no memory. */
+/* Adds the stream to the capture. Returns false if memory is exhausted. */
 static bool enter(struct capture_state *capture, struct aorta_stream *stream) {
     const size_t index = capture->branch_count;
     if (!aorta_array_fit(&capture->branches, &capture->branch_capacity, index + 1, sizeof *capture->branches))
@@ -83,7 +83,7 @@ static bool enter(struct capture_state *capture, struct aorta_stream *stream) {
     return true;
 }
 
-/* Lets all streams go. Events and the graph may still refer to the capture. */
+/* Ends the capture of all streams. Events and the graph may still refer to it. */
 static aorta_status finish(struct aorta_stream *stream, aorta_status status, struct aorta_graph **graph) {
     struct capture_state *capture = stream->branch->capture;
     status = capture->device->backend->capture_end(stream, status, graph);

@@ -17,7 +17,7 @@ void aorta_device_fail(struct aorta_device *device, aorta_status status) {
 }
 
 struct aorta_device_calls aorta_device_count_calls(struct aorta_device *device) {
-    /* In this order a call that begins in between looks under way, not ended before it began. */
+    /* Read in this order, a call that begins in between counts as running. */
     uint64_t ended = atomic_load(&device->calls_ended);
     return (struct aorta_device_calls){.begun = atomic_load(&device->calls_begun), .ended = ended};
 }

@@ -3,8 +3,8 @@
  * Everything that runs is ordered on a stream: operations on one stream run one after the other, operations on two
  * streams run side by side unless an event orders them. Calls that take a stream return once the work is queued.
  *
- * Failures of queued work are sticky: the stream skips what follows, an event recorded after it carries the failure
- * on, and the next synchronising call on either returns the failure (a copy each time), until the stream is destroyed.
+ * Failures of queued work are sticky: the stream skips what follows, an event recorded after it passes the failure
+ * on, and every synchronising call on either returns a copy of the failure, until the stream is destroyed.
  * A fault of a GPU kernel (a wrong address, say) ends the whole device object.
  *
  * Threads: a stream, and a capture, belong to one host thread at a time; different streams may be used from different
@@ -45,15 +45,15 @@ struct aorta_memory_info {  /* bytes, of this device object */
     uint64_t reserved;      /* taken from the system: as much as is handed out */
     uint64_t peak_reserved; /* most of that, since creation or the last reset of the peak */
     uint64_t pinned;        /* page-locked host memory handed out now */
-    uint64_t free;          /* could still be handed out; the system's part may be 100 ms old */
+    uint64_t free;          /* could still be allocated; the system's value may be 100 ms old */
 };
 
 const char *aorta_device_kind_name(enum aorta_device_kind kind); /* "cpu", "cuda", "hip" */
 
 /* AORTA_UNSUPPORTED when there is no such device or its driver is missing; its detail names the searched places. */
 AORTA_MUST_USE aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct aorta_device **device);
-/* For one rank of several on a host: index local_rank modulo the devices there are. `warning` is empty, or says that
- * ranks share a device. On the cpu kind all ranks have device 0 of their own process. */
+/* For one of several ranks on a host: the index is local_rank modulo the number of devices. `warning` is empty, or says
+ * that ranks share a device. On the cpu kind all ranks have device 0 of their own process. */
 struct aorta_device_warning {
     char text[256];
 };
@@ -65,7 +65,7 @@ AORTA_MUST_USE aorta_status aorta_device_open_best(int local_rank, struct aorta_
                                                    struct aorta_device_warning *warning);
 void aorta_device_close(struct aorta_device *device);
 const struct aorta_device_info *aorta_device_get_info(const struct aorta_device *device);
-/* Times of a device are those of aorta_clock_ns. This is the largest difference in ns of a timestamp that the device
+/* Times of a device are those of aorta_clock_ns. Returns the largest error in ns of a timestamp that the device
  * makes now. CPU: 0. GPU: the bound of the clocks' offset from exchanged messages, the error of the timestamps at that
  * time, a tick, and the possible drift since. Any thread. */
 int64_t aorta_device_clock_error_ns(struct aorta_device *device);
@@ -78,8 +78,8 @@ AORTA_MUST_USE aorta_status aorta_device_alloc(struct aorta_device *device, size
                                                void **memory);
 void aorta_device_free(struct aorta_device *device, void *memory); /* NULL is fine */
 /* Device memory that another library allocated counts as the device's from now on, and aorta_device_free gives it back
- * through `put`. On failure it stays the caller's: AORTA_MEMORY, by the limit below. Without memory: the message that
- * it does not fit. */
+ * through `put`. On failure (AORTA_MEMORY, beyond the limit below) it still belongs to the caller. With `memory` NULL
+ * it returns the error that the memory does not fit. */
 AORTA_MUST_USE aorta_status aorta_device_adopt(struct aorta_device *device, void *memory, size_t bytes,
                                                const char *what, void (*put)(void *owner, void *memory), void *owner);
 /* Page-locked host memory, readable by host and device. On the CPU device mlock is tried and its refusal is no error.
@@ -94,10 +94,10 @@ void aorta_device_limit_memory(struct aorta_device *device, uint64_t bytes);
 
 /* ---- for watchdogs ---- */
 
-/* From now on every call that queues work on this device or waits for it fails with a copy of `status`, which is taken
- * over; the first one given stays. For callers that give up on queued work which will never end. Any thread. */
+/* From now on every call that queues work on this device or waits for it fails with a copy of `status`, which this call
+ * takes over. The first status remains. For callers that give up on queued work which will never end. Any thread. */
 void aorta_device_fail(struct aorta_device *device, aorta_status status);
-/* How many such calls have begun and ended. Apart and unchanged for long: the host is stuck in one of them. */
+/* How many such calls have begun and ended. If they differ and do not change for long, the host is stuck in a call. */
 struct aorta_device_calls {
     uint64_t begun, ended;
 };
@@ -111,8 +111,8 @@ AORTA_MUST_USE aorta_status aorta_stream_create(struct aorta_device *device, con
 /* The stream's work will run on at most `share` of the device's multiprocessors: more than 0, up to 1 (all). Call it
  * before anything is queued on the stream, once.
  * CPU: the thread of the stream is bound to ceil(share · n) of the n processors that the process may use, and so are
- * threads that its work starts later. Processes that share the processors give different parts (0, 1, …): equal shares
- * are then side by side, and start again at the first processor when none are left.
+ * threads that its work starts later. Processes that share the processors pass different parts (0, 1, …). Equal shares
+ * are then adjacent and wrap around to the first processor.
  * GPU: all kernels of the stream, by a partition of the multiprocessors (CUDA's green contexts, HIP's masks of compute
  * units), whose size is rounded down to a size that the hardware can cut; copies by copy engines are not limited,
  * `part` does not matter. HIP gives such a stream the default priority. AORTA_UNSUPPORTED names the driver that is too

@@ -14,8 +14,8 @@ __attribute__((weak)) const char aorta_version[] = "unknown";
 __attribute__((weak)) const char aorta_commit[] = "unknown";
 const char aorta_environment_file[] = "environment.json";
 
-/* A name that ends in '_' matches all names that begin with it. mpirun's own variables do not count, as they differ
- * from run to run: only those that a user sets do. */
+/* A name that ends in '_' matches all names that begin with it. Variables that mpirun itself sets do not count, as
+ * they differ from run to run. */
 bool aorta_environment_matters(const char *variable) {
     static const char *const names[] = {"CUDA_VISIBLE_DEVICES",
                                         "CUDA_DEVICE_MAX_CONNECTIONS",

@@ -54,19 +54,19 @@ AORTA_MUST_USE aorta_status aorta_gpu_count(enum aorta_device_kind kind, int *co
  * that cannot be used: AORTA_DEVICE. */
 AORTA_MUST_USE aorta_status aorta_device_best_kind(enum aorta_device_kind *kind, int *count);
 bool aorta_device_is_gpu(const struct aorta_device *device);
-/* CUstream or hipStream_t. Get it anew before each use: pending timestamps are written before the caller's work, and in
- * a capture the stream counts as having work. */
+/* CUstream or hipStream_t. Call this before each use, as it writes pending timestamps before the caller's work and
+ * notes in a capture that the stream has work. */
 void *aorta_gpu_stream_handle(struct aorta_stream *stream);
-/* Kernels cannot fail; they note failures in pinned memory. `check` reads and clears the note (NULL: nothing) on the
- * host, on every wait for the stream, for an event recorded on it from now on, or for a stream that waited for one. Its
- * result is a failure of all those. Reported once for all kernels that use one note: repetitions of `check` and `user`
- * count as one. In a capture it belongs to the graph, and so to every stream that launches it. `user` lives as long as
- * the device. AORTA_MEMORY. */
+/* Kernels cannot fail; they note failures in pinned memory. The host calls `check`, which reads and clears the note
+ * (NULL: no failure), in every wait for the stream, for an event recorded on it from now on, or for a stream that
+ * waited for such an event. A failure applies to all of these. Calls with the same `check` and `user` count as one. In
+ * a capture it belongs to the graph, and so to every stream that launches it. `user` lives as long as the device.
+ * AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_gpu_note(struct aorta_stream *stream, aorta_status (*check)(void *user), void *user);
 /* Makes the device's context current on the calling thread (vendor libraries need that). */
 AORTA_MUST_USE aorta_status aorta_gpu_make_current(struct aorta_device *device);
 
-/* A call of the vendor's library that does nothing: a profiler sees where among the launches it is. */
+/* Calls a function of the vendor's library that does nothing. A profiler shows its place among the launches. */
 void aorta_gpu_call_driver(struct aorta_device *device);
 
 /* Begins to compile sources that will be needed, in parallel on their own threads, if the vendor's compiler can; else
@@ -82,16 +82,16 @@ struct aorta_gpu_compiler {
 };
 struct aorta_gpu_compiler aorta_gpu_compiler_info(struct aorta_device *device);
 
-/* Where kernels that stamp themselves find how the device's timer runs to device time: a struct clock_page of
- * ops/kernels/clock.h, in device memory, there for as long as the device is open. */
+/* The conversion from the device's timer to device time, for kernels that write their own timestamps: a struct
+ * clock_page of ops/kernels/clock.h in device memory, valid while the device is open. */
 const void *aorta_gpu_clock_page(struct aorta_device *device);
-/* For kernels that write ticks of the timer as they are: how long one is. */
+/* The length of a timer tick, for kernels that write ticks. */
 double aorta_gpu_ns_per_tick(struct aorta_device *device);
-/* And when it was, as device time, by the clock's last measurement: of a time that is not long past. */
+/* Converts a recent timer value to device time by the clock's last measurement. */
 int64_t aorta_gpu_timer_time(struct aorta_device *device, int64_t timer);
 
-/* Lets `device` read and write the other's memory directly where the two are linked so; copies between the two then go
- * straight. *direct: they do. Without it aorta_copy works all the same, through the host. */
+/* Lets `device` read and write the other's memory directly if the link supports it. *direct is true if copies
+ * between the two are then direct. Otherwise aorta_copy goes through the host. */
 AORTA_MUST_USE aorta_status aorta_gpu_enable_peer(struct aorta_device *device, struct aorta_device *other,
                                                   bool *direct);
 

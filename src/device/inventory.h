@@ -61,8 +61,8 @@ struct aorta_device_metrics {
     double sm_clock_mhz, sm_clock_max_mhz, memory_clock_mhz;
     double utilization;       /* 0 to 1: share of the last sampling period in which a kernel ran */
     double memory_used_bytes; /* by all processes */
-    /* Time that the clock was limited for power and for heat; only differences mean something. No word on them in
-     * `reason`: many drivers do not count. */
+    /* Time that the clock was limited for power and for heat; only differences are meaningful. `reason` does not
+     * mention them, as many drivers do not report them. */
     double power_capped_ms, thermal_capped_ms;
     bool clock_limits_known;
     unsigned clock_limits; /* 1 << enum aorta_clock_limit of each that holds */
@@ -70,7 +70,7 @@ struct aorta_device_metrics {
 };
 
 struct aorta_device_metrics aorta_device_unmeasured(const char *reason);
-/* False when nothing of what `reason` speaks of was. */
+/* Returns false if no value that `reason` covers was measured. */
 bool aorta_device_measured(const struct aorta_device_metrics *metrics);
 
 /* Cheap enough for once a step (some 10 us). The library is opened at the first call and closed with the device.
@@ -84,7 +84,7 @@ struct aorta_device_metrics aorta_device_measure(struct aorta_device *device);
 enum { AORTA_GPU_PROCESSES_MOST = 64 }; /* of one device that are stored */
 
 struct aorta_gpu_process {
-    int64_t pid; /* as this process would name it, where the driver knows how; in a container perhaps the host's */
+    int64_t pid; /* in this process's namespace if the driver supports that; in a container perhaps the host's */
     double memory_bytes; /* NaN: not known */
     double sm_share;     /* of the multiprocessors' time, the most since the last reading (0 to 1); NaN: not known */
 };

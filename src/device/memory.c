@@ -40,8 +40,8 @@ static bool reserve_place(struct aorta_memory *memory) {
     return aorta_array_fit(&memory->live, &memory->live_size, memory->live_count + 1, sizeof *memory->live);
 }
 
-/* Takes a block out of the list; memory is NULL in the result when the address is not in it. The search begins with the
- * block that was allocated last, which is mostly freed first. */
+/* Takes a block out of the list; the result's memory is NULL if the address is not in it. The search begins with the
+ * newest block, which is usually freed first. */
 static struct block take_live(struct aorta_memory *memory, const void *address) {
     size_t at = memory->live_count;
     while (at > 0 && memory->live[at - 1].memory != address) at--;
@@ -112,7 +112,7 @@ static void give_back(struct aorta_memory *memory, struct block block) {
         backend->memory_put(memory->device, block.memory);
 }
 
-/* Adopted memory's owner may be gone: it should have been freed before. */
+/* Adopted memory should have been freed before. Its owner may no longer exist, so it is not returned. */
 void aorta_memory_destroy(struct aorta_memory *memory) {
     for (size_t i = 0; i < memory->live_count; i++)
         if (!memory->live[i].put) give_back(memory, memory->live[i]);

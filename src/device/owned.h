@@ -1,4 +1,4 @@
-/* What one object has of a device: memory and events that it makes while it is set up and that end together with it. */
+/* Device memory and events of one object, which it creates during its set-up and which end with it. */
 #ifndef AORTA_DEVICE_OWNED_H
 #define AORTA_DEVICE_OWNED_H
 
@@ -20,7 +20,7 @@ AORTA_MUST_USE aorta_status aorta_own_zeros(struct aorta_owned *owned, struct ao
 /* Memory that aorta_device_free gives back; on failure it is given back now. */
 AORTA_MUST_USE aorta_status aorta_own_given(struct aorta_owned *owned, void *memory);
 AORTA_MUST_USE aorta_status aorta_own_event(struct aorta_owned *owned, struct aorta_event **event);
-/* Ends all of it, the last first. No work of the device uses it any more. */
+/* Ends everything, newest first. No work on the device may still use it. */
 void aorta_owned_free(struct aorta_owned *owned);
 
 #endif

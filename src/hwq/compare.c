@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FEWEST_WANTED = 30 }; /* iterations, when there are too few for an estimate */
+enum { FEWEST_WANTED = 30 }; /* iterations to ask for if there are too few for an estimate */
 
 static const char *name_of_change(int change) {
     static const char *const names[AORTA_HWQ_CHANGE_COUNT] = {"unchanged", "regression", "improvement", "uncertain"};
@@ -28,8 +28,8 @@ struct aorta_ratio aorta_hwq_ratio(const struct aorta_comparison *comparison) {
                                 1 + comparison->high / baseline};
 }
 
-/* The number of iterations whose interval crosses no edge. 0: the change is too close to an edge, or more runs are
- * needed and not longer ones. */
+/* The number of iterations with which the interval would cross no edge. Returns 0 if the change is too close to an
+ * edge, or if more runs are needed instead of longer ones. */
 static size_t iterations_wanted(const struct aorta_hwq_compared *pair, double threshold) {
     const double edges[] = {1 + threshold, 1 / (1 + threshold)}, value = aorta_hwq_ratio(&pair->p50).value;
     size_t most = 0;
@@ -140,7 +140,7 @@ static void find_largest(struct aorta_hwq_comparison *comparison) {
              hwq_value("low", ratio.low - 1, "change"), hwq_value("high", ratio.high - 1, "change"));
 }
 
-/* The first line has the number of uncertain pairs where nothing is decided. */
+/* Adds the counts of pairs. If the answer is undecided, its line already has the number of uncertain pairs. */
 static void find_counts(struct aorta_hwq_comparison *comparison) {
     const bool decided = comparison->found.items[0].finding != AORTA_HWQ_COMPARE_UNDECIDED;
     HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_PAIRS, hwq_count("pairs", (double)comparison->pair_count),
@@ -161,7 +161,7 @@ static double most_between_runs(const struct aorta_hwq_compared *pair) {
     return fmax(between_runs(pair, 0), between_runs(pair, 1));
 }
 
-/* By the pair whose runs differ most. */
+/* Reports the pair whose runs differ most. */
 static void find_noise(struct aorta_hwq_comparison *comparison) {
     static const double busy = 0.1;
     const struct aorta_hwq_compared *most = comparison->pairs;
@@ -218,7 +218,7 @@ static void warn_of_settings(struct aorta_hwq_comparison *comparison, const stru
                  hwq_text("side", a->simulated ? "baseline" : "test"));
 }
 
-/* The interval of one run's iterations cannot contain disturbances longer than the run (other work, clocks). */
+/* The interval of one run's iterations does not cover disturbances longer than the run (other work, clocks). */
 static void warn_of_short_runs(struct aorta_hwq_comparison *comparison, const struct aorta_hwq_compared *pair) {
     static const double enough_ms = 500.0;
     double shortest = INFINITY;

@@ -20,7 +20,7 @@ struct aorta_hwq_measurement {
     size_t count;
     size_t runs;       /* results that times_ms contains, one after the other */
     size_t *lengths;   /* iterations of each */
-    double *pressures; /* of the machine, of each (base/compare.h); NaN: not known */
+    double *pressures; /* pressure of the machine for each run (base/compare.h); NaN if unknown */
     bool simulated;
     double clock_mhz;               /* the device's, mean over runs; NaN: not known */
     struct aorta_settings settings; /* of a result and of its file: "device_info.name", "NVIDIA H100" */
@@ -38,7 +38,7 @@ struct aorta_hwq_measurements {
  * JSON or without a result. */
 AORTA_MUST_USE aorta_status aorta_hwq_measurements_open(const char *path, struct aorta_hwq_measurements *measurements);
 void aorta_hwq_measurements_close(struct aorta_hwq_measurements *measurements);
-/* That of the same workload and number of streams; NULL: there is none. */
+/* Returns the measurement of the same workload and number of streams, or NULL. */
 struct aorta_hwq_measurement *aorta_hwq_measurements_find(const struct aorta_hwq_measurements *measurements,
                                                           const struct aorta_hwq_measurement *like);
 
@@ -71,7 +71,7 @@ struct aorta_hwq_compared {
 
 struct aorta_hwq_comparison_options {
     double threshold;    /* 0.05 */
-    double between_runs; /* relative standard deviation of equal runs' medians; NaN: base/compare.h's assumption */
+    double between_runs; /* relative standard deviation of equal runs' medians; NaN: as base/compare.h assumes */
 };
 
 struct aorta_hwq_comparison {
@@ -95,12 +95,12 @@ void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, st
 void aorta_hwq_comparison_schema(struct aorta_json *json);
 /* The pairs as a file of the folder. AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_hwq_comparison_csv(const struct aorta_hwq_comparison *comparison, const char *folder);
-/* An array: workload, streams, file, runs, raw times and settings of each. */
+/* Writes an array with workload, streams, file, runs, raw times and settings of each measurement. */
 void aorta_hwq_measurements_json(const struct aorta_hwq_measurements *measurements, struct aorta_text *text);
 
 struct aorta_ratio aorta_hwq_ratio(const struct aorta_comparison *comparison);
 
-/* The decision by the interval. */
+/* The change that the interval and the threshold imply. */
 enum aorta_hwq_change aorta_hwq_change_of(const struct aorta_ratio *ratio, double threshold);
 
 #endif

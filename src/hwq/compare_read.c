@@ -72,7 +72,7 @@ static char *text_of(const json_t *value) {
 
 static void add_setting(struct settings *settings, const char *key, const json_t *value) {
     struct aorta_settings *list = &settings->list;
-    settings->too_many |= list->count == MOST_SETTINGS; /* comparing them takes time with their square */
+    settings->too_many |= list->count == MOST_SETTINGS; /* the time to compare them grows quadratically */
     if (settings->too_many) return;
     char *text = text_of(value);
     const struct aorta_setting item = {copy_printable(settings->arena, key), copy_printable(settings->arena, text)};
@@ -95,8 +95,8 @@ static void collect(struct settings *settings, const char *prefix, json_t *objec
     }
 }
 
-/* A variable that is not in a file was not set; other keys are compared only where both files have them, as ours and
- * the original's differ. */
+/* A variable that a file does not list was not set. Other keys are compared only if both files have them, as our keys
+ * and those of the original toolkit differ. */
 static bool matters(const struct aorta_setting_difference *d) {
     if (d->reference && d->candidate) return true;
     return strncmp(d->key, "environment.", 12) == 0 && strcmp(d->reference ? d->reference : d->candidate, "null") != 0;
@@ -123,7 +123,7 @@ static aorta_status read_times(struct reader *reader, const char *what, const js
     for (size_t i = 0; i < json_array_size(array); i++) {
         const json_t *value = json_array_get(array, i);
         times[i] = json_is_number(value) ? json_number_value(value) : NAN;
-        if (times[i] >= 1e-9 && times[i] <= 1e12) continue; /* ratios of other values are no numbers */
+        if (times[i] >= 1e-9 && times[i] <= 1e12) continue; /* ratios of other values would not be finite */
         char problem[96];
         snprintf(problem, sizeof problem, "iteration_times_ms[%zu] is not a time above 0 (1e-9 to 1e12 ms)", i);
         return wrong(reader, what, problem);
@@ -305,7 +305,7 @@ static aorta_status parse(const char *path, const char *bytes, size_t length, js
                        cut ? "the file is cut off: was its run still writing, or the disk full?" : "it is not JSON");
 }
 
-/* The file of run-priority beside those of its workloads. */
+/* The file of run-priority next to those of its workloads. */
 static bool is_summary(const json_t *root) {
     const char *kind = json_string_value(json_object_get(root, "kind"));
     return kind && strcmp(kind, "hwq_run_priority") == 0;

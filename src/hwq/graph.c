@@ -241,7 +241,7 @@ static void add_wait(struct hwq_graph *g, struct hwq_operation *o, struct hwq_op
     if (!operation->done) hwq_fail(g, aorta_own_event(&g->hwq->owned, &operation->done));
 }
 
-/* The latest first: a wait for it often covers the earlier ones. */
+/* Waits for the latest operation first, as this often covers the earlier ones. */
 static void order(struct hwq_graph *g, struct hwq_operation *o) {
     int64_t *known = g->known[o->stream];
     for (;;) {
@@ -377,7 +377,7 @@ static void lay_out(struct hwq_graph *g) {
             add_region(g, o);
             continue;
         }
-        if (o->number > number) add_waits(g, o); /* for the first time */
+        if (o->number > number) add_waits(g, o); /* a repeated operation has its waits already */
         if (o->number > number) number = o->number;
         if (o->prepared)
             add_prepared(g, &g->launches[i]);
@@ -460,7 +460,7 @@ aorta_status hwq_graph_check(struct hwq_graph *g, struct aorta_hwq_check *check)
 
 /* ---- one iteration ---- */
 
-/* The arguments with the address of a stamp in their first member. */
+/* Launches with the address of a stamp in the first member of the arguments. */
 static aorta_status launch_stamped(struct aorta_hwq *hwq, const struct hwq_operation *o) {
     _Alignas(16) unsigned char stamped[ARGUMENT_BYTES];
     struct aorta_hwq_stamp *stamp;

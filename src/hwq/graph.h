@@ -36,7 +36,8 @@ struct hwq_tensor {
 
 /* ---- kinds of operations ---- */
 
-/* An expected element, and how far a result may be from it; INFINITY: not known here (another rank's). */
+/* An expected element, and the allowed error of a result. INFINITY: the value is not known here, as it is another
+ * rank's. */
 struct hwq_value {
     double value, allowed;
 };
@@ -55,9 +56,9 @@ struct hwq_kind {
     enum aorta_collective collective;                                                /* of those in operations.h */
     aorta_status (*run)(const struct hwq_operation *o, struct aorta_stream *stream); /* NULL: prepared kernels */
     struct hwq_value (*element)(const struct hwq_element *e);
-    double (*flops)(const struct hwq_operation *o); /* NULL: none that count */
-    int samples;                                    /* of an output; 0: 97 */
-    bool moves;                                     /* an element is one of an input, or a constant */
+    double (*flops)(const struct hwq_operation *o); /* NULL if they do not count */
+    int samples;                                    /* compared elements per output; 0: 97 */
+    bool moves;                                     /* each element is copied from an input or constant */
 };
 
 struct hwq_operation {
@@ -76,7 +77,7 @@ struct hwq_operation {
     /* Set by hwq_append. */
     struct hwq_graph *graph;
     int64_t number;                       /* in the order of launches, from 1 */
-    int64_t clock[AORTA_HWQ_MAX_STREAMS]; /* how many operations of each stream have ended when it ends */
+    int64_t clock[AORTA_HWQ_MAX_STREAMS]; /* operations of each stream that have ended when this one ends */
     struct aorta_event *done;             /* NULL: no wait */
     struct hwq_wait *waits;
     struct hwq_region *region;
@@ -84,8 +85,8 @@ struct hwq_operation {
     struct hwq_operation *next;
 
     /* Set by verification. */
-    unsigned overwritten;                 /* bit k: in[k] is not in memory any more when the iteration ends */
-    struct hwq_value *made[HWQ_MOST_OUT]; /* elements computed so far; allowed < 0: not yet */
+    unsigned overwritten;                 /* bit k: in[k] has been overwritten when the iteration ends */
+    struct hwq_value *made[HWQ_MOST_OUT]; /* elements computed so far; allowed 0: not yet */
 };
 
 /* ---- the graph ---- */
@@ -108,7 +109,7 @@ struct hwq_graph {
     const void *options; /* of the workload */
     double work;         /* of one iteration, in the workload's unit times seconds; 0: FLOP of all operations */
     void *state;         /* the workload's own, for its report and the like */
-    bool independent;    /* streams exchange nothing, not even in an order */
+    bool independent;    /* streams exchange nothing and have no order */
     unsigned without;    /* bit of a span kind: iterate skips these operations */
     aorta_status status; /* the first error */
 
@@ -121,7 +122,7 @@ struct hwq_graph {
     struct hwq_owned *owned;
     int64_t known[AORTA_HWQ_MAX_STREAMS]
                  [AORTA_HWQ_MAX_STREAMS]; /* operations that end before the next one of a stream begins */
-    /* The operations that must end before the next one of a stream: the latest of each stream. */
+    /* [stream][other]: the latest operation of `other` that must end before the next operation of `stream`. */
     struct hwq_operation *needs[AORTA_HWQ_MAX_STREAMS][AORTA_HWQ_MAX_STREAMS];
     struct hwq_step *steps;
     size_t step_count, step_capacity;
@@ -147,17 +148,18 @@ AORTA_MUST_USE aorta_status hwq_graph_check(struct hwq_graph *g, struct aorta_hw
 
 /* ---- tensors ---- */
 
-/* Memory of a result: undefined; before a verified iteration NaN (64-bit integers, which are addresses: 0). */
+/* Memory of a result. Its contents are undefined; before a verified iteration they are NaN (64-bit integers, which are
+ * ids: 0). */
 struct hwq_tensor hwq_result(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns,
                              const char *name);
-/* Memory whose contents last: pseudo-random (aorta_hwq_fill), or copied from `values`; NULL: zeros. */
+/* Memory that keeps its contents: pseudo-random (aorta_hwq_fill), or copied from `values`, or zeros if it is NULL. */
 struct hwq_tensor hwq_input(struct hwq_graph *g, uint64_t id, int64_t rows, int64_t columns, float scale,
                             const char *name);
 struct hwq_tensor hwq_typed_input(struct hwq_graph *g, uint64_t id, enum aorta_dtype dtype, int64_t rows,
                                   int64_t columns, float scale, const char *name);
 struct hwq_tensor hwq_constant(struct hwq_graph *g, enum aorta_dtype dtype, int64_t count, const void *values,
                                const char *name);
-/* On the host: zeros; with `result` as a result. One row. */
+/* One row in pinned host memory: zeros, or with `result` as for a result. */
 struct hwq_tensor hwq_pinned(struct hwq_graph *g, enum aorta_dtype dtype, int64_t count, bool result, const char *name);
 
 struct hwq_tensor hwq_rows(struct hwq_tensor t, int64_t first, int64_t count);
@@ -166,7 +168,7 @@ struct hwq_tensor hwq_transposed(struct hwq_tensor t);
 /* Columns first … first + width − 1 of every `period`. */
 struct hwq_tensor hwq_comb(struct hwq_tensor t, int64_t first, int64_t width, int64_t period);
 struct hwq_tensor hwq_shaped(struct hwq_tensor t, int64_t rows, int64_t columns); /* of dense rows */
-/* rows · columns dense elements from number `first` on; no tensor gives no tensor. */
+/* rows · columns dense elements from number `first` on. Without a tensor the result is none. */
 struct hwq_tensor hwq_piece(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns);
 /* Row i begins `stride` elements after row i − 1. */
 struct hwq_tensor hwq_strided(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns, int64_t stride);
@@ -203,10 +205,10 @@ struct hwq_part {
     int64_t first, count;
 };
 struct hwq_part hwq_part(int64_t all, int64_t parts, int64_t index);
-void *hwq_state(struct hwq_graph *g, size_t bytes); /* zeroed host memory; NULL: exhausted, and the graph has failed */
+void *hwq_state(struct hwq_graph *g, size_t bytes); /* zeroed host memory; NULL if exhausted, and the graph fails */
 void hwq_fail(struct hwq_graph *g, aorta_status status);
 
-/* The next operation of `stream` runs after all operations that stream `before` has so far. */
+/* The next operation of `stream` waits for all operations appended to stream `before` so far. */
 void hwq_after(struct hwq_graph *g, int stream, int before);
 /* Repeats a launch. No other stream may use what it reads or writes. */
 void hwq_again(struct hwq_graph *g, struct hwq_operation *operation);

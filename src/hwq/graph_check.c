@@ -93,7 +93,7 @@ struct walk {
     struct clock *now;     /* of each stream */
     struct stored *stored; /* of each event */
     size_t stored_count;
-    int64_t *places; /* of each operation, by number, on its stream; 0: it has not run */
+    int64_t *places; /* by operation number: place on its stream, 0 if it has not run */
 };
 
 static aorta_status unordered(const struct walk *walk, const struct hwq_access *first,
@@ -200,7 +200,7 @@ struct hwq_checker {
     struct hwq_graph *g;
     struct aorta_hwq_check *check;
     aorta_status status;
-    int64_t spent, limit;           /* elements read for an output, and what it may read */
+    int64_t spent, limit;           /* elements read for an output, and the limit */
     int64_t share, rest;            /* of EVENLY; remaining of MORE */
     bool fetching;                  /* before the iteration */
     struct aorta_arena pages, made; /* copies of memory; elements of operations */
@@ -251,7 +251,7 @@ static void *fetch_page(struct hwq_checker *c, struct hwq_memory *memory, size_t
     return page;
 }
 
-/* NULL: this page was not fetched when it could be. */
+/* Returns NULL if this page was not fetched in time. */
 static const char *page_of(struct hwq_checker *c, struct hwq_memory *memory, int when, size_t index) {
     void ***pages = &memory->pages[when];
     if (!*pages) *pages = take(c, &c->pages, (memory->bytes / PAGE + 1) * sizeof **pages);
@@ -300,7 +300,7 @@ static const struct hwq_access *writer_before(const struct hwq_checker *c, const
     return NULL;
 }
 
-/* The element that `writer` made, computed once. */
+/* Computes the element that `writer` wrote, once. */
 static struct hwq_value made(struct hwq_checker *c, const struct hwq_access *writer, int64_t row, int64_t column) {
     struct hwq_operation *o = (struct hwq_operation *)writer->operation; /* the graph's, which is ours to change */
     const struct hwq_tensor *t = writer->tensor;
@@ -311,7 +311,7 @@ static struct hwq_value made(struct hwq_checker *c, const struct hwq_access *wri
     struct hwq_value *value = &(*memo)[row * t->columns + column];
     if (value->allowed > 0.0) return *value;
     const struct hwq_value computed = o->kind->element(&(struct hwq_element){c, o, writer->output, row, column});
-    if (isfinite(computed.allowed)) *value = computed; /* an unknown one may be known with more budget */
+    if (isfinite(computed.allowed)) *value = computed; /* an unknown value may become known with more budget */
     return computed;
 }
 

@@ -12,7 +12,7 @@ struct hwq_access {
     struct hwq_access *write_before; /* the next earlier one that writes */
 };
 
-/* The access, or the next earlier one, that belongs to this graph: graphs can share tensors. */
+/* Returns this access or the next earlier one that belongs to the graph, as graphs can share tensors. */
 static inline const struct hwq_access *hwq_access_of(const struct hwq_access *a, const struct hwq_graph *g) {
     while (a && a->operation->graph != g) a = a->before;
     return a;
@@ -50,7 +50,7 @@ struct hwq_owned {
 
 /* Do the views share elements? */
 bool hwq_overlap(const struct hwq_tensor *a, const struct hwq_tensor *b);
-/* Do the two need an order: does one write what the other reads or writes? */
+/* Whether the two need an order: one writes elements that the other reads or writes. */
 bool hwq_conflict(const struct hwq_access *a, const struct hwq_access *b);
 const char *hwq_operation_name(const struct hwq_operation *o);
 

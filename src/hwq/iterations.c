@@ -41,11 +41,11 @@ static aorta_status make_gate(struct aorta_hwq_runner *runner) {
 
 static void end_gate(struct aorta_hwq_gate *gate) {
     if (!gate) return;
-    if (gate->flags) open_gate(gate); /* after a failure it may be closed */
+    if (gate->flags) open_gate(gate); /* it may still be closed after a failure */
     aorta_stream_destroy(gate->stream);
 }
 
-/* Streams idle: all streams of the workload wait from now on. */
+/* Called with idle streams. All streams of the workload wait from now on. */
 static aorta_status close_gate(struct aorta_hwq_gate *gate) {
     __atomic_store_n(&gate->flags->gave_up, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&gate->flags->open, 0, __ATOMIC_RELEASE);
@@ -190,7 +190,7 @@ static int64_t earliest(const int64_t *slots, int count) {
     return first;
 }
 
-/* An iteration lasts from the previous one's end to its own, each on the stream that ends last. */
+/* An iteration lasts from the end of the previous iteration to its own end, each on the stream that ends last. */
 static void read_unjoined_times(const struct aorta_hwq_runner *runner, double *iteration_ms) {
     const int count = runner->hwq->stream_count;
     int64_t before = earliest(runner->slots, count);
@@ -237,7 +237,7 @@ static aorta_status run_timed(struct aorta_hwq_runner *runner, struct aorta_hwq_
     AORTA_TRY(aorta_hwq_wait_for_streams(runner->hwq));
     times->wall_ms = (double)(aorta_clock_ns() - start_ns) * 1e-6;
     read_times(runner, times->iteration_ms);
-    /* A replay counts no launches: its warm-up and its capture did. */
+    /* Replays count no launches. The warm-up and the capture before counted them twice. */
     times->queued = plan->graph ? (before - queued) / 2 : (runner->hwq->queued - before) / plan->iterations;
     return NULL;
 }
@@ -329,7 +329,7 @@ aorta_status aorta_hwq_clock_sampler_begin(struct aorta_device *device, struct a
     struct aorta_hwq_clock_sampler *sampler = *out = calloc(1, sizeof *sampler);
     if (!sampler) return AORTA_ERROR(AORTA_MEMORY, "no host memory to sample the clock of the device");
     sampler->device = device;
-    take_sample(sampler, false); /* of before the library was open */
+    take_sample(sampler, false); /* opens the library; this sample is dropped */
     if (!sampler->count || !aorta_device_measured(sampler->last)) return NULL;
     sampler->count = 0;
     take_sample(sampler, false);

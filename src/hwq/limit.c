@@ -11,7 +11,7 @@
 
 /* From these shares of an iteration on, queueing or the kernels limit. */
 static const double by_queueing = 0.9, by_kernels = 0.7;
-/* Stamped work this many times as long as a timed iteration: the stamps dominate. */
+/* If stamped work takes this many times a timed iteration, the stamps dominate. */
 static const double too_slow = 1.2;
 static const size_t fewest_gaps = 10;
 /* From this ratio of a gap to its kernel on, gaps limit. */
@@ -76,7 +76,7 @@ struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, c
                                     .queueing_share = fmin(host.p50 / p50, 1.0),
                                     .at_once = aorta_hwq_samples_median(&busy->sum) / ran,
                                     .kernel_ms = 1e-6 * aorta_summarise(busy->kernel.items, busy->kernel.count).mean};
-    /* The lower of stamped and timed iterations: only stamps or chance make one longer. */
+    /* Takes the lower waiting share of stamped and timed iterations, as stamps or chance only make it larger. */
     limit.waiting_share =
         fmin(aorta_hwq_samples_median(&busy->idle), fmax(1.0 - (limit.busy_ms + limit.host_ms) / p50, 0.0));
     limit.host_share = (1.0 - limit.waiting_share) * limit.host_ms / (limit.busy_ms + limit.host_ms);
@@ -96,7 +96,7 @@ void aorta_hwq_find_low_clocks(struct aorta_hwq_result *result) {
     if (aorta_clocks_low(&result->clocks)) aorta_hwq_result_finding(result, AORTA_HWQ_LOW_CLOCK);
 }
 
-/* The clock can have fallen before its first sample. */
+/* The clock may have fallen before the first sample, so a low or limited clock counts, too. */
 static enum aorta_hwq_finding why_slower(const struct aorta_clocks *clocks) {
     struct aorta_text why = {0};
     const bool several = clocks->readings > 1, limited = clocks->readings && aorta_clocks_why(clocks, &why);
@@ -296,7 +296,7 @@ static struct aorta_hwq_probe medians(const struct probe *probe) {
 
 aorta_status aorta_hwq_probe_run(struct aorta_hwq *given, struct aorta_hwq_stamps_file *file,
                                  struct aorta_hwq_probe *found) {
-    struct aorta_hwq hwq = *given; /* with objects of its own, which end with the probe */
+    struct aorta_hwq hwq = *given; /* a copy with its own objects, which end with the probe */
     struct probe probe = {.hwq = given, .file = file};
     struct aorta_stream *second = NULL;
     aorta_status status = NULL;
@@ -318,7 +318,7 @@ aorta_status aorta_hwq_probe_run(struct aorta_hwq *given, struct aorta_hwq_stamp
 
 /* ---- facts ---- */
 
-/* Facts that are no figures, in addition to those of the limit. */
+/* Facts of the result besides its figures, in addition to those of the limit. */
 #define AT(member) offsetof(struct aorta_hwq_result, member)
 static const struct aorta_row rows[] = {
     {"iteration", AORTA_ROW_NUMBER, AT(latency_ms.p50), .unit = "ms"},
@@ -364,7 +364,7 @@ struct gathered {
     struct aorta_arena texts;
 };
 
-/* A fact that is a text; false: it is no such fact, or it is not known. */
+/* Finds a fact that is a text. Returns false if the word names no such fact or it is unknown. */
 static bool find_text(const struct aorta_hwq_result *result, const char *word, size_t length, const char **key,
                       struct aorta_text *text) {
     static const char *const keys[] = {"clock_limits", "clocks", "wrong_value"};
@@ -392,7 +392,7 @@ static bool gather_word(const void *user, const char *word, size_t length, struc
     return true;
 }
 
-/* False: a fact that the finding needs is not known. */
+/* Returns false if a fact that the finding needs is unknown. */
 static bool gather(struct gathered *all, enum aorta_hwq_finding finding) {
     struct aorta_text none = {0};
     const bool known = aorta_text_template(&none, aorta_hwq_finding_rows[finding].template, gather_word, all);

@@ -21,7 +21,7 @@ struct aorta_hwq_samples { /* zero-initialise */
     double *items;
     size_t count, capacity;
 };
-/* In the arena, which has failed where memory is exhausted. */
+/* Adds a sample in the arena. If memory is exhausted, the arena has failed. */
 void aorta_hwq_samples_add(struct aorta_hwq_samples *samples, double value, struct aorta_arena *memory);
 double aorta_hwq_samples_median(const struct aorta_hwq_samples *samples); /* NaN for none */
 
@@ -42,7 +42,7 @@ struct aorta_hwq_busy {                       /* zero-initialise; one sample per
     struct aorta_hwq_samples idle;            /* the share of waiting */
     struct aorta_hwq_samples busy, host, sum; /* sum: of all durations, parallel work counted twice */
     struct aorta_hwq_samples kernel;          /* one sample per kernel */
-    bool marked; /* some work is timed by kernels around it, so late launches are part of it */
+    bool marked; /* some work is timed by kernels around it, so its time includes late launches */
 };
 AORTA_MUST_USE aorta_status aorta_hwq_busy_add(struct aorta_hwq_busy *busy, const struct aorta_hwq_spans *spans);
 

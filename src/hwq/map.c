@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    TOUCH_BYTES = 4096, /* of the copies and collectives in place of a short kernel */
+    TOUCH_BYTES = 4096, /* size of the copies and collectives that replace a short kernel */
     TOUCH_FLOATS = 256,
     MOST_ATTEMPTS = 12,
 };
@@ -27,7 +27,7 @@ struct bench {
     struct aorta_map *map;
     struct aorta_owned own;
     struct aorta_stream *streams[AORTA_MAP_STREAMS];
-    struct aorta_event *done[AORTA_MAP_STREAMS]; /* GPUs, streams that do not compute: after their work */
+    struct aorta_event *done[AORTA_MAP_STREAMS]; /* GPUs, not for compute: recorded after the work */
     int64_t (*stamps)[2];                        /* pinned: start and end of the kernel that each stream ran last */
     void *host, *memory[2];                      /* pinned, and device memory with a piece for each stream */
     int64_t hold_ns;
@@ -40,7 +40,7 @@ const char *aorta_map_priority_name(int priority) {
 
 /* ---- one probe ---- */
 
-/* The work of a stream of this role, without a stamp. */
+/* Queues the work of the stream's role, without a stamp. */
 static aorta_status work(struct bench *bench, int index) {
     struct aorta_stream *stream = bench->streams[index];
     char *own[2]; /* pieces of memory: streams run side by side */
@@ -55,8 +55,8 @@ static aorta_status work(struct bench *bench, int index) {
     }
 }
 
-/* The work with its time in the stream's stamps. On a GPU a copy is no kernel, and a kernel that stamps after it would
- * probe the queue of kernels, not of copies. There the host polls for its end (poll_ends). */
+/* Queues the work and writes its time to the stream's stamps. On a GPU a stamping kernel after a copy would probe the
+ * queue of kernels, not of copies. So the host polls for the copy's end there (poll_ends). */
 static aorta_status touch(struct bench *bench, int index) {
     struct aorta_stream *stream = bench->streams[index];
     if (bench->map->streams[index].role == AORTA_MAP_COMPUTE) return aorta_spin(stream, 0, bench->stamps[index]);
@@ -107,7 +107,7 @@ static aorta_status queue_round(struct bench *bench, int blocker, bool followed,
     return NULL;
 }
 
-/* *valid: everything was queued well before the long kernel ended, and every result is known. */
+/* *valid is true if everything was queued well before the long kernel ended and every result is known. */
 static aorta_status try_round(struct bench *bench, int blocker, bool followed, const int *probed, int count,
                               bool *blocked, bool *valid) {
     AORTA_TRY(queue_round(bench, blocker, followed, probed, count));
@@ -241,7 +241,7 @@ struct copies {
     int64_t (*stamps)[2]; /* pinned, of each lane */
 };
 
-/* Serial copies: the first one ends as if it were alone. Copies that share a path: both end late. */
+/* With serial copies the first one ends as if it were alone. With a shared path both end late. */
 enum aorta_map_copies_verdict aorta_map_copies_evaluate(const struct aorta_map_copy_pair *pair) {
     double sum = pair->alone_ms[0] + pair->alone_ms[1], shorter = fmin(pair->alone_ms[0], pair->alone_ms[1]);
     if (sum - pair->together_ms > 0.4 * shorter) return AORTA_MAP_SIDE_BY_SIDE;

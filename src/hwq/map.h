@@ -1,9 +1,9 @@
 /* Which streams share a hardware queue (`aorta hwq map`).
  *
  * A probe of two streams: a long kernel runs on one, the blocker, and a short one is queued after it on that stream.
- * Does a short kernel on the other stream start before the long one ends? If so the two streams do not share a queue,
- * and one such start is enough. If it starts only afterwards, it was blocked: by a shared queue, or by chance. So a
- * blocked result counts only when it repeats `repeats` times in a row.
+ * If a short kernel on the other stream starts before the long one ends, the two streams do not share a queue, and one
+ * such start is enough. If it starts only afterwards, a shared queue or chance has blocked it. So a blocked result
+ * counts only when it repeats `repeats` times in a row.
  *
  * The short kernel after the long one matters. A queue that dispatches in order, but does not wait for dispatched
  * kernels (CUDA's connections), is blocked only by a command that has to wait for its own stream. A queue that waits
@@ -57,11 +57,11 @@ struct aorta_map {
     int rounds;               /* probes in all */
     int pairs_alone;          /* directed pairs that were probed alone */
     int corrected;            /* pairs with another result alone */
-    int busy_only;            /* of these, pairs that shared a queue only while all streams had work */
+    int busy_only;            /* of `corrected`: pairs that shared a queue only while all streams had work */
     int busy_queues;          /* busy_only > 0: about how many queues the streams had then; else 0 */
     int unsettled;            /* pairs whose results never repeated often enough: decided by majority */
-    int one_sided;            /* pairs of which only one blocks the other: counted as separate queues */
-    bool transitive;          /* streams that share with one of a group share with all of it */
+    int one_sided;            /* pairs in which only one stream blocks the other; counted as separate queues */
+    bool transitive;          /* a stream that shares a queue with one of a group shares it with all of the group */
     int64_t hold_ns;          /* length of the long kernel in the last round */
     const char *comm_backend; /* of the communication streams: "nccl", "local"; NULL: none. Static */
 };

@@ -118,7 +118,7 @@ AORTA_MUST_USE aorta_status hwq_check_heads(const struct aorta_hwq *hwq, int64_t
 /* The sum over the ranks. `alike`: all ranks have equal data, so the sum is known here. name NULL: "all_reduce". */
 struct hwq_tensor hwq_all_reduce(struct hwq_graph *g, int s, struct aorta_comm *comm, const char *name,
                                  struct hwq_tensor from, bool alike);
-/* [size, count] of each rank's [1, count]. `whole` (may be none): an input that equals the result. */
+/* [size, count] from each rank's [1, count]. `whole` (may be none): an input with the expected result. */
 struct hwq_tensor hwq_all_gather(struct hwq_graph *g, int s, struct aorta_comm *comm, struct hwq_tensor from,
                                  struct hwq_tensor whole);
 /* Blocks of rows for each rank. */

@@ -116,7 +116,8 @@ static aorta_status record_stamps(struct recording *recording, const struct aort
 
 /* ---- GPUs: from the tracer's records ---- */
 
-/* Each of our streams writes one timestamp in turn, so the records' order gives the tracer's number of each. */
+/* Each of our streams writes a timestamp in turn. The order of the records then shows the tracer's number of each
+ * stream. */
 static aorta_status find_streams(struct recording *recording, struct aorta_hwq_runner *runner,
                                  struct aorta_tracer *tracer) {
     struct aorta_hwq *hwq = recording->hwq;

@@ -16,7 +16,7 @@
 
 struct aorta_hwq_result;
 
-/* A finding's sentence, without a full stop. False: a fact is not known, and nothing is written. */
+/* Writes a finding's sentence, without a full stop. Returns false and writes nothing if a fact is unknown. */
 bool aorta_hwq_finding_text(const struct aorta_hwq_result *result, enum aorta_hwq_finding finding,
                             struct aorta_text *out);
 /* A wrong result, else the answer to the workload's question, else the limit. */
@@ -53,7 +53,7 @@ struct aorta_hwq_switch {
         double inter_ms, intra_ms; /* medians; NaN: none */
     } host;
     const char *clock;  /* "kernel": stamps of the kernels themselves and around operations */
-    const char *reason; /* why something above is NaN; NULL: nothing is */
+    const char *reason; /* why a value above is NaN, else NULL */
 };
 
 /* The limit of an iteration (limit.h); NaN: not known. Shares refer to the median iteration. */
@@ -64,13 +64,13 @@ struct aorta_hwq_limit {
     double busy_share, host_share, waiting_share; /* together 1 */
     double queueing_share;
     double at_once;        /* streams that run something while any does */
-    double without_ms;     /* the median iteration without host work or waiting, where that limits */
+    double without_ms;     /* the median iteration without host work or waiting, if one of these is the limit */
     double host_gap_share; /* of all gaps, those in which a stream waits for the host */
 };
 
 struct aorta_hwq_memory { /* of the device, GiB */
     double peak, peak_reserved, allocated, reserved;
-    const char *reason; /* why one is NaN; NULL: none is */
+    const char *reason; /* why a value is NaN, else NULL */
 };
 
 /* A figure beyond the common ones: "tiny_alone_p50" 0.004 "ms". */
@@ -116,16 +116,16 @@ struct aorta_hwq_result {
 
 void aorta_hwq_result_free(struct aorta_hwq_result *result);
 
-/* `name`, `unit` and `reason` are copied. A value of NaN needs a reason. Out of memory, here and below: the result's
- * arenas have failed, which the end of the run checks. */
+/* `name`, `unit` and `reason` are copied. A value of NaN needs a reason. If memory is exhausted, here and below, the
+ * result's arenas fail, which the end of the run checks. */
 void aorta_hwq_result_figure(struct aorta_hwq_result *result, const char *name, const char *unit, double value,
                              const char *reason);
 /* Adds a finding of the result, unless a fact that it needs is not known. */
 void aorta_hwq_result_add(const struct aorta_hwq_result *result, enum aorta_hwq_finding finding,
                           struct aorta_found_list *found);
 void aorta_hwq_result_finding(struct aorta_hwq_result *result, enum aorta_hwq_finding finding);
-/* The number of iterations that fill `ms`, by the median of the timed ones: at least 3, at most `most`, and equal on
- * all ranks, whose collectives wait for each other. */
+/* The number of iterations that fill `ms`, by the median of the timed ones: at least 3, at most `most`, and the same on
+ * all ranks, as their collectives wait for each other. */
 int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, double ms, int64_t most);
 const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_result *result, const char *name);
 
@@ -148,7 +148,8 @@ struct aorta_hwq_csv {
     struct aorta_text texts[2]; /* zero-initialise */
 };
 void aorta_hwq_csv_add(struct aorta_hwq_csv *csv, const void *of);
-/* Into a folder; NULL, or no lines: nothing. Frees the texts in any case. AORTA_IO, AORTA_MEMORY. */
+/* Writes them to a folder. Does nothing if `folder` is NULL or there are no lines. Frees the texts in any case.
+ * AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_hwq_csv_write(struct aorta_hwq_csv *csv, const char *folder);
 
 #endif

@@ -198,7 +198,7 @@ static aorta_status measure_gaps(const struct aorta_hwq_run *run, struct aorta_h
     if (!status) {
         aorta_status failed = aorta_hwq_probe_run(hwq, run->stamps_file, probe);
         if (failed) found->reason = aorta_arena_strdup(&result->arena, aorta_status_message(failed));
-        aorta_status_free(failed); /* found->reason has its text; the result is otherwise valid */
+        aorta_status_free(failed); /* found->reason has its text, and the rest of the result is valid */
         status = aorta_hwq_wait_for_streams(hwq);
     }
     if (run->stamps_file) run->stamps_file->tick_ns = aorta_device_get_info(hwq->device)->timestamp_tick;
@@ -360,7 +360,7 @@ static void find_answer(const struct aorta_hwq_result *results, size_t count, do
              hwq_count("inflection_point", falls ? (double)scaling->inflection_point : NAN));
 }
 
-/* The limits are those of the best count and the largest one. */
+/* Reports the limits of the best and of the largest stream count. */
 static void find_sweep(const struct aorta_hwq_result *results, size_t count, double peak,
                        struct aorta_hwq_scaling *scaling) {
     struct aorta_found_list *found = &scaling->found;

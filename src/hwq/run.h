@@ -11,7 +11,7 @@ struct aorta_hwq_run {
     const struct aorta_hwq_workload *workload;
     const void *options; /* the workload's own struct */
     struct aorta_device *device;
-    struct aorta_comm *world; /* group of all ranks; NULL where the workload has no collectives */
+    struct aorta_comm *world; /* group of all ranks; NULL if the workload has no collectives */
     struct aorta_ranks ranks;
     const struct aorta_log *log;
     int64_t streams; /* 0: as many as are recommended */
@@ -24,7 +24,7 @@ struct aorta_hwq_run {
     void *user;
 };
 
-/* The streams that a run takes which asks for so many; 0: for those recommended. */
+/* The number of streams of a run if `asked` are requested; 0: the recommended number. */
 int64_t aorta_hwq_run_streams(const struct aorta_hwq_workload *workload, const void *options, int64_t asked);
 /* AORTA_USAGE for streams out of the workload's range, and for settings that contradict each other. */
 AORTA_MUST_USE aorta_status aorta_hwq_run_check(const struct aorta_hwq_run *run);

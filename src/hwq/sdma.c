@@ -19,7 +19,7 @@ static const int64_t first_hold_ns = 400000, longest_hold_ns = 500000000;
 struct bench {
     const struct aorta_sdma_options *options;
     struct aorta_sdma *result;
-    struct aorta_owned own, target_own;               /* of the device, and of the one that has the copy's target */
+    struct aorta_owned own, target_own; /* objects of the device, and of the device with the copy's target */
     struct aorta_stream *gemm, *copy, *gate, *reader; /* reader: on the target's device */
     struct aorta_event *open, *gemm_done, *copy_done;
     int64_t *stamps; /* pinned: the gate's start and end, the end of all, of the product, of the copy */
@@ -63,7 +63,7 @@ static void poll(struct bench *bench) {
     bench->stamps[STAMP_COPY] = aorta_clock_ns();
 }
 
-/* *valid: everything was queued before the gate opened. */
+/* *valid is true if everything was queued before the gate opened. */
 static aorta_status attempt(struct bench *bench, enum aorta_sdma_mode mode, bool *valid) {
     AORTA_TRY(queue(bench, mode));
     int64_t launch_ns = aorta_clock_ns();

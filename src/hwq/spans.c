@@ -135,13 +135,13 @@ static void add_gap(void *user, const struct aorta_span *before, const struct ao
         list->items[list->count++] = (double)gap_ns;
 }
 
-/* Summarises the gaps after those that `first` counts. */
+/* Summarises the gaps in `list` that are not in its earlier state `first`. */
 static struct aorta_gap_summary summarise(const struct gap_list *list, const struct gap_list *first) {
     return (struct aorta_gap_summary){aorta_summarise(list->items + first->count, list->count - first->count),
                                       list->overlapping - first->overlapping};
 }
 
-/* `kernels`: those of the device. */
+/* `kernels`: all kernels of the device. */
 static aorta_status find_stream_gaps(struct analysis *analysis, const struct aorta_span *kernels, size_t count) {
     const struct gap_list none = {0};
     struct gap_list intra = {.items = aorta_arena_raw(&analysis->scratch, count * sizeof(double))};

@@ -29,8 +29,8 @@ typedef void (*aorta_gap_visitor)(void *user, const struct aorta_span *before, c
 /* Each span and the next one (by start) of the same stream. */
 AORTA_MUST_USE aorta_status aorta_gaps_on_streams(const struct aorta_span *spans, size_t count, aorta_gap_visitor visit,
                                                   void *user);
-/* Each span and the one that was the last of the device to end before it started, where that is on another stream: the
- * time of the device to continue on another stream. */
+/* Each span and the last span of the device that ended before it, if that is on another stream. The gap is the device's
+ * time to continue on another stream. */
 AORTA_MUST_USE aorta_status aorta_gaps_between_streams(const struct aorta_span *spans, size_t count,
                                                        aorta_gap_visitor visit, void *user);
 
@@ -54,9 +54,9 @@ struct aorta_queue {
     int64_t id;
     size_t kernels, transfers, streams; /* transfers: copies and fills; streams that used the queue */
     int64_t busy_ns;                    /* union of its spans */
-    size_t changes;                     /* the next kernel was of another stream */
+    size_t changes;                     /* how often the next kernel is from another stream */
     struct aorta_gap_summary same_stream,
-        other_stream; /* from a kernel to the queue's next: of the same stream, of another one */
+        other_stream; /* from a kernel to the queue's next one on the same stream; on another stream */
 };
 
 struct aorta_queue_usage {

@@ -10,7 +10,7 @@
 struct aorta_hwq_spans { /* zero-initialise; freed with aorta_hwq_spans_free */
     struct aorta_span *items;
     size_t count, capacity;
-    size_t unstamped;                   /* kernels without a stamp: they did not run */
+    size_t unstamped;                   /* kernels without a stamp, as they did not run */
     int64_t origin;                     /* first start, ns of the host's clock */
     int64_t host_start_ns, host_end_ns; /* when the host began to queue the iteration, and when its wait ended */
     int64_t gate;                       /* number of the iteration's gate, from 1; 0: none */
@@ -24,8 +24,8 @@ void aorta_hwq_stamps_destroy(struct aorta_hwq_stamps *stamps); /* streams idle;
 /* Before an iteration, streams idle: clears all stamps. `again`: the operations of the last iteration follow again (a
  * graph's replay). */
 AORTA_MUST_USE aorta_status aorta_hwq_stamps_clear(struct aorta_hwq_stamps *stamps, bool again);
-/* The next stamp, in device memory, of `span` (whose times are not used). Memory is allocated as needed, which a
- * capture does not allow: run an iteration before one is captured. */
+/* Returns the next stamp, in device memory, for `span` (whose times are not used). Memory is allocated as needed, which
+ * a capture does not allow: run an iteration before one is captured. */
 AORTA_MUST_USE aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, struct aorta_span span,
                                                   struct aorta_hwq_stamp **stamp);
 /* After an iteration, streams idle: its spans. Replaces the contents of `spans`. */

@@ -39,7 +39,7 @@ enum aorta_priority aorta_hwq_priority(const struct aorta_hwq *hwq, int stream) 
     return hwq->workload->priority ? hwq->workload->priority(hwq, stream) : AORTA_PRIORITY_NORMAL;
 }
 
-/* The distance of the word to the name or to the name's beginning of that length; SIZE_MAX: neither is near. */
+/* Distance of the word to the name, or to the name's beginning of equal length. SIZE_MAX if both are far. */
 static size_t distance_of(const char *word, const char *name) {
     char beginning[64];
     const size_t whole = aorta_near_distance(word, name), length = strlen(word);
@@ -173,7 +173,7 @@ static bool take(struct reader *reader, char wanted) {
     return true;
 }
 
-/* Adds one to the group that is being read, the last of the list. */
+/* Adds a rank to the group that is being read, the last one of the list. */
 static aorta_status read_rank(struct reader *reader) {
     struct aorta_hwq_group_list *list = reader->list;
     int *end_of_group = &list->first[list->groups + 1];

@@ -68,7 +68,7 @@ struct aorta_hwq_check {
     double worst;     /* largest |got − expected| / allowed; above 1 the workload is wrong */
     char what[96];    /* place of the worst: "y of stream 3, element 17" */
     double got, expected;
-    bool no_part; /* this rank has no part in the workload: nothing to compare */
+    bool no_part; /* this rank has no part in the workload and nothing to compare */
 };
 
 struct aorta_hwq_workload {
@@ -76,7 +76,7 @@ struct aorta_hwq_workload {
     const char *summary; /* the stress, one sentence without its full stop: "large GEMMs delay tiny kernels" */
     enum aorta_hwq_group group;
     const char *category;    /* "latency_sensitive", "distributed", "inference", "pipeline" */
-    const char *sensitivity; /* "low", "medium", "high", "critical": how much switches of queues show in throughput */
+    const char *sensitivity; /* "low", "medium", "high", "critical": how much queue switches affect throughput */
     struct {
         int min, max, recommended;
     } streams;
@@ -86,10 +86,10 @@ struct aorta_hwq_workload {
     const struct aorta_option *options; /* its own: sizes and so on; offsets within its options struct */
     size_t option_count, option_bytes;  /* bytes of that struct, AORTA_HWQ_OPTION_BYTES at most */
     const char *try_next; /* the next experiment for a user, one sentence: "--interleave batched shows …" */
-    /* Optional: try_next where it depends on the run's settings and figures; NULL: none. */
+    /* Optional: replaces try_next if it depends on the run's settings and figures; may return NULL. */
     const char *(*try_of)(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result);
 
-    /* Optional: the summary where it depends on the run's settings. */
+    /* Optional: replaces `summary` if it depends on the run's settings. */
     const char *(*summary_of)(const struct aorta_hwq_run *run);
     /* Optional: streams that the options need; a run with fewer streams takes this number. */
     int64_t (*needs_streams)(const void *options);
@@ -146,7 +146,7 @@ AORTA_MUST_USE aorta_status aorta_hwq_values(struct aorta_hwq *hwq, uint64_t id,
 /* Copies bytes between device and plain host memory and waits; for setup, start, work and verify. */
 AORTA_MUST_USE aorta_status aorta_hwq_transfer(struct aorta_hwq *hwq, void *to, const void *from, size_t bytes);
 
-/* Counts one comparison. NaN counts as infinitely wrong. `format` names the place; only the worst one's is stored. */
+/* Counts one comparison. NaN counts as infinitely wrong. `format` names the place; only the worst place is stored. */
 void aorta_hwq_compare(struct aorta_hwq_check *check, double got, double expected, double allowed, const char *format,
                        ...) AORTA_PRINTF(5, 6);
 

@@ -154,7 +154,7 @@ void aorta_beacon_ended(struct aorta_beacon *beacon, int wait_status) {
     atomic_store(&beacon->record->ended_ns, aorta_clock_ns());
 }
 
-/* The newest slot that is whole. One that a dying writer left half-written is skipped. */
+/* Reads the newest complete slot. A slot that a dying writer left incomplete is skipped. */
 static void read_newest(struct record *record, struct aorta_beacon_state *state) {
     for (int i = 0; i < SLOTS; i++) {
         struct slot *slot = &record->slots[i];
@@ -163,7 +163,7 @@ static void read_newest(struct record *record, struct aorta_beacon_state *state)
         if (before % 2 || reported_ns <= state->reported_ns) continue;
         char text[AORTA_BEACON_TEXT];
         memcpy(text, slot->text, sizeof text);
-        /* Adding nothing keeps the copy before this second look, as a plain load would not. */
+        /* Adding 0 orders the copy before this second read, which a plain load would not. */
         if (atomic_fetch_add(&slot->version, 0) != before) continue;
         state->reported_ns = reported_ns;
         memcpy(state->text, text, sizeof text);

@@ -29,7 +29,7 @@ void aorta_beacon_step(struct aorta_beacon *beacon, int64_t step);
 /* Reports that this rank has failed first, not because another ended. Call it before other ranks can notice, since this
  * process may take longer to end than theirs. The first call counts. `beacon` may be NULL. */
 void aorta_beacon_failed(struct aorta_beacon *beacon);
-/* How long this rank waits for its peers: the launcher gives a stopped rank as long. `beacon` may be NULL. */
+/* How long this rank waits for its peers. The launcher waits as long for a stopped rank. `beacon` may be NULL. */
 void aorta_beacon_timeout(struct aorta_beacon *beacon, double timeout_s);
 void aorta_beacon_close(struct aorta_beacon *beacon); /* NULL is fine; the record stays */
 
@@ -38,8 +38,8 @@ void aorta_beacon_close(struct aorta_beacon *beacon); /* NULL is fine; the recor
 /* Makes the file in `directory` with a record for each of `ranks` ranks. */
 AORTA_MUST_USE aorta_status aorta_beacon_create(const char *directory, int ranks);
 AORTA_MUST_USE aorta_status aorta_beacon_open_at(const char *directory, int rank, struct aorta_beacon **beacon);
-/* The program of this rank has started (its pid, and its process group, which its wrapper leads; pid 0: it is about
- * to), or has ended with a status as from waitpid. */
+/* The program of this rank has started (its pid, or 0 if it is about to start, and its process group, which its wrapper
+ * leads), or has ended with a status as from waitpid. */
 void aorta_beacon_started(struct aorta_beacon *beacon, int pid, int group);
 void aorta_beacon_ended(struct aorta_beacon *beacon, int wait_status);
 

@@ -53,7 +53,7 @@ static aorta_status open_rendezvous(const struct aorta_control_options *options,
     return status;
 }
 
-/* Every rank shows its list to all, and looks at those of the ranks it names. */
+/* Every rank publishes its list and compares it with the lists of the ranks in it. */
 static aorta_status agree_by_keys(const struct group *parent, unsigned number, const int *ranks, int count) {
     char key[AORTA_RENDEZVOUS_KEY];
     struct aorta_rendezvous *rendezvous = parent->shared->rendezvous;
@@ -127,7 +127,7 @@ static const struct aorta_control_transport *choose(const struct aorta_control_o
     return ranks->mpi && !(ranks->master_address[0] && ranks->master_port) ? options->mpi : &over_rendezvous;
 }
 
-/* Takes over `status`: without a failure the control is there. */
+/* Takes over `status`. Sets *control if there is no failure. */
 static aorta_status finish(aorta_status status, struct aorta_control *made, struct aorta_control **control) {
     if (status)
         free(made);
@@ -172,7 +172,7 @@ void aorta_control_close(struct aorta_control *control) {
 
 /* ---- the end of a process that has met other ranks ---- */
 
-#define ROUND_NS 100000000       /* between two heartbeats; over MPI the ready ranks wait for it */
+#define ROUND_NS 100000000       /* between two heartbeats; over MPI the ready ranks wait that long */
 #define READY_NS 10000000        /* the same of a rank that is ready, over the rendezvous */
 #define LAST_INSTANCE UINT64_MAX /* no other opening has this number */
 
@@ -201,7 +201,7 @@ static bool is_ready(struct aorta_leave *leave, int64_t wait_ns) {
 
 /* ---- over MPI ---- */
 
-/* Small exchanges, one after the other. */
+/* Repeats small exchanges until all ranks are ready. */
 static aorta_status stay_by_mpi(struct aorta_leave *leave) {
     bool any = true;
     for (int64_t wait_ns = 0; any; wait_ns = ROUND_NS)

@@ -1,6 +1,6 @@
 /* Small exchanges of a group's ranks on the host before they can communicate on their GPUs: the list of its ranks, and
- * the id of its communicator. Over the rendezvous if MASTER_ADDR and MASTER_PORT are set (torchrun, aorta launch), so
- * that GPU runs start no MPI; else over MPI (mpirun, srun). */
+ * the id of its communicator. They use the rendezvous if MASTER_ADDR and MASTER_PORT are set (torchrun, aorta
+ * launch), so that GPU runs start no MPI, else MPI (mpirun, srun). */
 #ifndef AORTA_JOB_CONTROL_H
 #define AORTA_JOB_CONTROL_H
 
@@ -31,10 +31,10 @@ struct aorta_control;
 /* Among all ranks. */
 AORTA_MUST_USE aorta_status aorta_control_open(const struct aorta_control_options *options,
                                                struct aorta_control **control);
-/* Among these ranks of `parent`, called by all of its ranks as aorta_comm_split is, with the same failures. */
+/* Makes the control of these ranks of `parent`. Called by all its ranks, and fails, as aorta_comm_split does. */
 AORTA_MUST_USE aorta_status aorta_control_split(struct aorta_control *parent, const int *ranks, int count,
                                                 struct aorta_control **control);
-/* `bytes` of rank 0 of the group reach its other ranks. */
+/* Copies `bytes` of data from rank 0 of the group to its other ranks. */
 AORTA_MUST_USE aorta_status aorta_control_share(struct aorta_control *control, void *data, size_t bytes);
 /* The world rank of the first process that has died; -1: none, or not known. Any thread. */
 int aorta_control_lost(struct aorta_control *control);
@@ -47,7 +47,7 @@ void aorta_control_close(struct aorta_control *control);
  * sends heartbeats. Ranks that MPI has joined send them over MPI, before MPI_Finalize; all other ranks meet once more
  * at rank 0's store. Under torchrun and srun nothing else ends a rank that stops there. */
 
-/* MPI's part, which src/comm has (mpi_run.c), as it has the library. */
+/* MPI's part, implemented in src/comm (mpi_run.c), which has the library. */
 struct aorta_leave_mpi {
     /* A group of all ranks; nothing stays allocated on failure. */
     aorta_status (*open)(double timeout_s, void **group);
@@ -58,7 +58,7 @@ struct aorta_leave_mpi {
 };
 
 struct aorta_leave_options {
-    const struct aorta_ranks *met; /* the ranks that were met, also without MPI; NULL: none were */
+    const struct aorta_ranks *met; /* the ranks that this rank met, also without MPI; may be NULL */
     double timeout_s;
     const struct aorta_leave_mpi *mpi; /* NULL: MPI has not joined this process */
 };

@@ -74,7 +74,7 @@ static aorta_status reserve_files(const struct job *job) {
                        (unsigned long long)needed);
 }
 
-/* Lets no other job's rank into the rendezvous of this one. */
+/* The token keeps ranks of other jobs out of this job's rendezvous. */
 static aorta_status make_token(char token[2 * TOKEN_BYTES + 1]) {
     unsigned char random[TOKEN_BYTES];
     if (getrandom(random, sizeof random, 0) != sizeof random)
@@ -83,7 +83,7 @@ static aorta_status make_token(char token[2 * TOKEN_BYTES + 1]) {
     return NULL;
 }
 
-/* Everything but the processes. Close it on failure as well. */
+/* Prepares everything except the processes. Close the job on failure as well. */
 static aorta_status open_job(struct job *job) {
     AORTA_TRY(check_options(job->options));
     AORTA_TRY(choose_mpirun(job));
@@ -112,7 +112,7 @@ int job_exit_code(int wait_status) {
     return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-/* The process of a rank that has failed may take longer to end than those that its failure ends. */
+/* The time of the failure, as the failed process may end after the processes that its failure ends. */
 static int64_t failure_ns(const struct aorta_beacon_state *state) {
     return state->failed_ns ? state->failed_ns : state->ended_ns;
 }
@@ -219,10 +219,10 @@ aorta_status aorta_launch_rank(char *const *command, int *exit_code) {
 /* ---- the job ---- */
 
 #define CHECK_NS 50000000 /* between two checks of the ranks */
-/* After an interrupt the ranks finish their iteration and their files; the time that remaining ranks may take after the
- * first. */
+/* After an interrupt the ranks finish their iteration and their files. After the first failure, the remaining ranks may
+ * take this time. */
 #define INTERRUPT_GRACE_S 30.0
-/* Beyond the ranks' own timeout: those that wait report it first, in more detail. */
+/* Added to the ranks' own timeout, so that waiting ranks report it first, in more detail. */
 #define STOPPED_SLACK_NS (2 * (int64_t)STATE_NS)
 #define KILL_NS 10000000000      /* from the ranks' SIGKILL to that of mpirun, which takes some seconds to clean up */
 #define STUCK_NS 10000000000     /* from the end of the last rank to that of mpirun, which cleans up meanwhile */
@@ -310,7 +310,7 @@ static bool is_stopped(pid_t pid) {
     return state == 'T' || state == 't'; /* 't': by its debugger */
 }
 
-/* A stopped rank reacts to nothing else before it goes on. False: the rank has not started yet. */
+/* A stopped rank reacts to the signal only after SIGCONT. Returns false if the rank has not started yet. */
 static bool signal_rank(const struct job *job, int rank) {
     struct aorta_beacon_state state = aorta_beacon_read(job->beacon, rank);
     if (!state.pid || state.ended) return state.pid;
@@ -320,7 +320,7 @@ static bool signal_rank(const struct job *job, int rank) {
     return true;
 }
 
-/* Ranks that start later get the signal then. How many got it now. */
+/* Signals ranks that have started since the last signal. Returns their number. */
 static int signal_missed_ranks(struct job *job) {
     int count = 0;
     for (int rank = 0; rank < job->options->ranks; rank++) {
@@ -331,14 +331,14 @@ static int signal_missed_ranks(struct job *job) {
     return count;
 }
 
-/* False: a rank has not started yet. */
+/* Returns false if a rank has not started yet. */
 static bool signal_ranks(struct job *job, int signal) {
     job->signal = signal;
     memset(job->notified, 0, (size_t)job->options->ranks * sizeof *job->notified);
     return signal_missed_ranks(job) == job->options->ranks;
 }
 
-/* Wrappers ignore the signal once they run; before that, and for mpirun, it ends the start itself. */
+/* Running wrappers ignore the signal. For wrappers that are not running yet, and for mpirun, it ends the start. */
 static void signal_start(struct job *job, int signal) {
     if (!signal_ranks(job, signal)) signal_children(job, signal);
 }
@@ -365,14 +365,14 @@ static void end_job(struct job *job, int signal, double grace_s) {
     job->kill_at_ns = aorta_clock_ns() + (int64_t)(grace_s * 1e9);
 }
 
-/* First the ranks, so that mpirun can clean up after them; the next time its children as well. */
+/* First kills only the ranks, so that mpirun can clean up after them, and the next time our child processes, too. */
 static void kill_job(struct job *job) {
     (void)signal_ranks(job, SIGKILL);
     if (job->kills++) signal_children(job, SIGKILL);
     job->kill_at_ns = aorta_clock_ns() + KILL_NS;
 }
 
-/* As long as ranks go on to start, mpirun has more time. */
+/* While ranks still start, mpirun gets more time. */
 static void signal_late_ranks(struct job *job) {
     if (!signal_missed_ranks(job) || !job->kills) return;
     job->kill_at_ns = aorta_clock_ns() + KILL_NS;
@@ -398,7 +398,7 @@ static bool find_stopped(const struct job *job, struct stop *found) {
     return job->mpirun[0] && job->children[0] && is_stopped(job->children[0]);
 }
 
-/* The longest that a rank waits for its peers; 0: none has reported it. */
+/* The longest timeout of a rank for its peers; 0 if none has reported one. */
 static int64_t longest_wait_ns(const struct job *job) {
     int64_t longest = 0;
     for (int rank = 0; rank < job->options->ranks; rank++) {
@@ -408,8 +408,8 @@ static int64_t longest_wait_ns(const struct job *job) {
     return longest;
 }
 
-/* Ranks that wait for a stopped one end after their timeout. If no rank waits for it, in no collective or no longer,
- * the job would never end. */
+/* Ranks that wait for a stopped one end after their timeout. If no rank waits for it (any longer), the job
+ * would never end. */
 static void check_stopped(struct job *job) {
     struct stop found;
     const int64_t now_ns = aorta_clock_ns(), limit_ns = longest_wait_ns(job);
@@ -451,7 +451,7 @@ static bool check_stuck(struct job *job) {
     return true;
 }
 
-/* Begins to end the job once a rank has failed or the time is over. */
+/* Begins to end the job if a rank has failed or the time limit is reached. */
 static void check(struct job *job, int64_t start_ns) {
     struct aorta_beacon_state state;
     if (check_stuck(job)) return;

@@ -18,7 +18,7 @@ struct stop {
     int rank; /* -1: mpirun */
     bool wrapper;
     pid_t pid;        /* 0: none was ever seen */
-    int64_t since_ns; /* when it was first seen so; 0: it goes on */
+    int64_t since_ns; /* when it was first seen stopped; 0: it runs again */
     int64_t seen_ns;  /* when it was last seen so */
     bool reported;
 };
@@ -59,7 +59,7 @@ int64_t job_all_ended_ns(const struct job *job);
 
 /* ---- launch_report.c ---- */
 
-/* Once, while it is stopped; limit_ns 0: nothing ends it. */
+/* Reports a stopped process once. limit_ns is 0 if no timeout ends it. */
 void job_report_stopped(struct stop *stop, int64_t limit_ns);
 /* Says on stderr how the job ended; its exit code. */
 int job_report(const struct job *job);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* mpirun lets a stopped rank go on to end it, and may do so before the launcher has seen which rank failed. */
+/* mpirun continues a stopped rank in order to end it, perhaps before the launcher has seen which rank failed. */
 #define STOPPED_NS (3 * (int64_t)STATE_NS)
 
 /* "rank 1 (process 4711)" */

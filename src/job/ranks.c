@@ -73,7 +73,7 @@ static aorta_status read_contract(const struct contract *contract, struct aorta_
         return AORTA_ERROR(AORTA_USAGE, "environment: %s=%d must be less than %s=%d", contract->rank, ranks->rank,
                            contract->size, ranks->world_size);
     }
-    /* Without a word on locality all ranks are taken to be on this host. To Slurm the number is the most there may be.
+    /* Without information on locality all ranks are assumed to be on this host. For Slurm the number is a limit.
      */
     const int most = contract->launcher == AORTA_LAUNCH_SRUN ? INT_MAX : ranks->world_size;
     AORTA_TRY(read_optional(contract->local_size, 1, most, ranks->world_size, &ranks->local_world_size));

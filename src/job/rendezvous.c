@@ -71,7 +71,7 @@ aorta_status aorta_rendezvous_find(const struct aorta_ranks *ranks, uint64_t ins
     return NULL;
 }
 
-/* After the last port follow those that need no privileges. */
+/* After port 65535 it continues at 1024, the first port that needs no privileges. */
 static int port_at(const struct aorta_rendezvous_options *options, int i) {
     int port = options->port + i;
     return port <= 65535 ? port : port - 65535 + 1023;
@@ -120,8 +120,8 @@ static int listen_somewhere(const struct aorta_rendezvous_options *options, cons
     return -1;
 }
 
-/* At MASTER_ADDR itself, so that a loopback address is not served to the network. Where this host does not know its
- * address by that name (address translation, containers) it listens everywhere. */
+/* At MASTER_ADDR itself, so that a loopback address is not served to the network. If that name is
+ * not an address of this host (address translation, containers), it listens on all addresses. */
 static aorta_status listen_as_master(const struct aorta_rendezvous_options *options, int *listener, int *port) {
     struct addrinfo *list;
     AORTA_TRY(resolve(options, 0, options->address, &list));

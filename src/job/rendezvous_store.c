@@ -22,7 +22,7 @@
 #define HANDSHAKE_NS 5000000000 /* a connection that has sent none by then is closed */
 #define MOST_WAIT_S 1e9
 #define LOST_LINGER_NS 3000000000
-#define FAILED_LINGER_NS 1000000000 /* ranks that connect late learn why The rendezvous failed */
+#define FAILED_LINGER_NS 1000000000 /* so that ranks that connect late get the reason of the failure */
 
 /* A message that is being received. */
 struct inbox {
@@ -52,7 +52,7 @@ struct store {
     struct aorta_rendezvous_options options;
     char place[320];
     int listener;              /* -1 once all ranks are here */
-    struct peer *peers;        /* [world_size], and behind them */
+    struct peer *peers;        /* [world_size], and after them */
     struct peer *newcomers;    /* [NEWCOMERS] */
     struct aorta_arena memory; /* of the entries */
     struct entry *entries;
@@ -135,7 +135,7 @@ static void examine(const struct store *store, const struct wire_handshake *hand
     }
 }
 
-/* Takes as long for every wrong token, so that none is found byte by byte. */
+/* Compares in constant time, so that a token cannot be guessed byte by byte. */
 static bool belongs(const struct store *store, const struct wire_handshake *handshake) {
     unsigned char differences = handshake->run != store->options.run;
     for (size_t i = 0; i < sizeof handshake->token; i++)
@@ -202,7 +202,8 @@ static void notice_lost_hosts(int fd) {
         setsockopt(fd, settings[i].level, settings[i].option, &settings[i].value, sizeof settings[i].value);
 }
 
-/* A free place, or that of the oldest connection: a rank sends its handshake at once, so those that stay are silent. */
+/* Returns a free place, or that of the oldest connection: ranks send their handshake at once, so it is probably no
+ * rank. */
 static struct peer *place_for_newcomer(struct store *store) {
     struct peer *oldest = &store->newcomers[0];
     for (int i = 0; i < NEWCOMERS; i++) {
@@ -374,7 +375,7 @@ static void poll_all(struct store *store, struct pollfd *polls) {
     for (int i = 0; i < size; i++) {
         struct peer *peer = &store->peers[i];
         if (!polls[1 + i].revents || peer->fd < 0) continue;
-        if (peer->waiting) { /* it can only have hung up */
+        if (peer->waiting) { /* POLLRDHUP: the rank has closed its connection */
             peer->waiting = false;
             peer->inbox.have = 0;
         }

@@ -21,7 +21,7 @@ struct range {
     void *events[2];
 };
 
-/* The little of CUDA's driver and of HIP that is needed; both have these signatures. */
+/* The functions needed of CUDA's driver or of HIP, which have the same signatures. */
 struct event_api {
     int (*create)(void **event, unsigned flags);
     int (*record)(void *event, void *stream);

@@ -11,12 +11,12 @@
 static const double low_share = 0.97;
 /* A limit for less of the time cannot explain a median. */
 static const double little = 0.01;
-/* Drivers bring their counters up to date now and then: differences over less say little. */
+/* Drivers update their counters only now and then, so shorter differences mean little. */
 static const double shortest_ms = 200;
 
 static const char unreported[] = "the driver does not report it of this device";
 
-/* The driver's limits in words, and their meaning for a reader of the figures. */
+/* Text and meaning of each of the driver's limits. */
 static const struct {
     const char *name, *words, *meaning;
 } limits[AORTA_CLOCK_LIMITS] = {
@@ -71,7 +71,7 @@ const struct aorta_row aorta_clock_metrics_rows[] = {
 #undef AT
 #undef MISSING
 
-/* A reason that a newer program gave makes those of the reading unknown, and nothing else of it. */
+/* An unknown limit, from a newer program, makes only the reading's limits unknown. */
 aorta_status aorta_clock_limits_read(struct aorta_rows_reader *reader, const struct aorta_json_value *list,
                                      const char *where, struct aorta_device_metrics *values) {
     struct aorta_json_value item;
@@ -97,8 +97,8 @@ aorta_status aorta_clock_limits_read(struct aorta_rows_reader *reader, const str
 
 /* ---- from readings ---- */
 
-/* How much of the time a counter went on, between its first and its last reading; NaN where it does not exist, or the
- * time was too short for it. */
+/* The share of time that a counter advanced between its first and last reading. NAN if it does not exist, or the time
+ * is too short. */
 static double counted_share(const struct aorta_clock_sample *samples, size_t count, bool heat, double *counted_ms) {
     const struct aorta_clock_sample *first = NULL, *last = NULL;
     double from = NAN, to = NAN;
@@ -168,12 +168,13 @@ bool aorta_clocks_low(const struct aorta_clocks *clocks) {
 /* ---- what limits ---- */
 
 struct cause {
-    enum aorta_clock_limit limit; /* AORTA_CLOCK_LIMITS: none is known */
+    enum aorta_clock_limit limit; /* AORTA_CLOCK_LIMITS: unknown */
     double share;                 /* of the time or of the readings; NaN: neither says */
     bool counted;                 /* of the time */
 };
 
-/* The driver's counter of roughly this limit; NaN: none. It does not distinguish the ways of cooling down. */
+/* The driver's counter for this limit, or NAN. One counter covers both thermal limits; it is attributed to the limit
+ * with more readings. */
 static double counter_of(const struct aorta_clocks *clocks, enum aorta_clock_limit limit) {
     if (limit == AORTA_CLOCK_POWER_CAP) return clocks->power_share;
     enum aorta_clock_limit heat = clocks->limited[AORTA_CLOCK_HW_THERMAL] > clocks->limited[AORTA_CLOCK_SW_THERMAL]
@@ -182,7 +183,8 @@ static double counter_of(const struct aorta_clocks *clocks, enum aorta_clock_lim
     return limit == heat ? clocks->thermal_share : NAN;
 }
 
-/* Time counts for more than moments, except when a counter does not move although the limit was seen. */
+/* Uses the counter's share of time rather than the share of readings, unless the counter is 0 although readings have
+ * the limit. */
 static struct cause cause_of(const struct aorta_clocks *clocks, enum aorta_clock_limit limit) {
     struct cause cause = {limit, counter_of(clocks, limit), true};
     if (cause.share > 0 || (!isnan(cause.share) && !clocks->limited[limit])) return cause;
@@ -211,8 +213,8 @@ void aorta_clocks_figures(const struct aorta_clocks *clocks, struct aorta_text *
                       100 * aorta_clocks_share(clocks));
 }
 
-/* Drivers give the power as a mean over up to a second, which begins before a short run does: a value far from the
- * limit is of that, and would only confuse. */
+/* Drivers report power as a mean of up to a second, which for a short run includes time before the run. So a value far
+ * from the limit is not shown. */
 static void say_power(const struct aorta_clocks *clocks, struct aorta_text *out) {
     if (clocks->power_w >= 0.9 * clocks->power_limit_w)
         aorta_text_printf(out, " (%.0f of %.0f W)", clocks->power_w, clocks->power_limit_w);
@@ -278,7 +280,7 @@ AORTA_TABLE(aorta_clocks_limits, "limited_by", .help = "why the clock was no hig
 static void write_text(const struct aorta_clocks *clocks, struct aorta_json *json) {
     struct aorta_text text = {0};
     if (aorta_clocks_low(clocks)) aorta_clocks_sentence(clocks, &text);
-    aorta_json_key_string(json, "text", text.data); /* null: nothing to say */
+    aorta_json_key_string(json, "text", text.data); /* null if the clock is not low */
     aorta_text_end(&text, json->out);
 }
 
@@ -330,7 +332,7 @@ struct aorta_sampler {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct aorta_device_metrics last;
-    int64_t last_ns, took_ns; /* when it was complete, how long it took */
+    int64_t last_ns, took_ns; /* end and duration of the last reading */
     int64_t asked;            /* since then */
     bool wanted, reading, ending;
     bool silent; /* the device reports nothing: the thread has ended, or was not needed */
@@ -363,7 +365,7 @@ static bool wait_for_work(struct aorta_sampler *sampler) {
     return !ending;
 }
 
-/* The first reading opens the library; the second is how long it takes without that. */
+/* The first reading also opens the library. The second measures how long a reading takes. */
 static void take_first_readings(struct aorta_sampler *sampler) {
     take_reading(sampler);
     if (!sampler->silent) take_reading(sampler);
@@ -385,7 +387,7 @@ aorta_status aorta_sampler_open(struct aorta_device *device, bool at_once, int64
     pthread_mutex_init(&sampler->lock, NULL);
     aorta_cond_init(&sampler->changed);
     if (at_once) take_first_readings(sampler);
-    bool needed = !sampler->silent; /* from its start the thread may change that */
+    bool needed = !sampler->silent; /* read before the thread starts, which may change `silent` */
     sampler->wanted = !at_once;
     int error = needed ? aorta_thread_start(&sampler->thread, work, sampler) : 0;
     sampler->running = needed && !error;

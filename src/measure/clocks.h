@@ -1,4 +1,4 @@
-/* A device's clock while it worked, its distance to the maximum, and the reasons. Definitions: docs/metrics.md. */
+/* A device's clock during work, its ratio to the maximum, and what limits it. Definitions: docs/metrics.md. */
 #ifndef AORTA_MEASURE_CLOCKS_H
 #define AORTA_MEASURE_CLOCKS_H
 
@@ -9,22 +9,22 @@
 #include "device/inventory.h"
 
 /* Reads a device's temperature, power, clocks, load and memory (device/inventory.h) during the work, on its own thread:
- * a reading takes from ten microseconds to some milliseconds, which must not delay the next step's launch. While
- * readings take longer than 0.2 ms they become rarer, since the driver is shared. */
+ * a reading takes from ten microseconds to some milliseconds, which must not delay the next step's launch. Readings
+ * that take longer than 0.2 ms are made less often, since the driver is shared. */
 
 /* A reading of the device by the management library. */
 struct aorta_device_reading {
     bool wanted;                        /* false: its key is omitted */
-    struct aorta_device_metrics values; /* all NaN: its key is null, for the reason in it */
-    double age_ms;                      /* when it was taken, before now */
-    double read_ms;                     /* how long that took */
+    struct aorta_device_metrics values; /* all NaN: the key is null, with `values.reason` */
+    double age_ms;                      /* time since its end */
+    double read_ms;                     /* duration */
     int64_t at_ns;                      /* host time at which it was complete */
 };
 
 struct aorta_sampler;
 
-/* `at_once`: takes the first reading before it returns; else the thread does, which opens the library. `rarely`: how
- * many times it must be asked for each reading that takes long. Close it before the device. */
+/* `at_once`: takes the first reading, which opens the library, before it returns; else the thread takes it. `rarely`:
+ * number of requests per reading if readings take long. Close the sampler before the device. */
 AORTA_MUST_USE aorta_status aorta_sampler_open(struct aorta_device *device, bool at_once, int64_t rarely,
                                                struct aorta_sampler **sampler);
 void aorta_sampler_close(struct aorta_sampler *sampler); /* NULL is fine */
@@ -32,9 +32,9 @@ void aorta_sampler_close(struct aorta_sampler *sampler); /* NULL is fine */
 enum aorta_ask { AORTA_ASK_IF_QUICK, AORTA_ASK_ALWAYS };
 /* Asks for a reading that begins from now on; returns at once. */
 void aorta_sampler_ask(struct aorta_sampler *sampler, enum aorta_ask ask);
-/* Waits until nothing more is asked for, half a second at most. */
+/* Waits for the requested reading, half a second at most. */
 void aorta_sampler_drain(struct aorta_sampler *sampler);
-/* The last one that is complete, with `wanted` set; at_ns 0: there is none. */
+/* The last complete reading, with `wanted` set. at_ns is 0 if there is none. */
 struct aorta_device_reading aorta_sampler_latest(struct aorta_sampler *sampler);
 
 /* The names of the limits, an array; null where they are not known. */
@@ -43,7 +43,7 @@ void aorta_clock_limits_json(const struct aorta_device_metrics *values, struct a
 /* The members of struct aorta_device_metrics that readings of clocks store in files, in addition to the array of
  * limits. */
 extern const struct aorta_row aorta_clock_metrics_rows[];
-/* That array as read back: NULL (there is no such key) and null are not known. `where` names it in AORTA_FORMAT. */
+/* Reads that array. NULL (no such key) and null mean unknown limits. `where` names the array in AORTA_FORMAT. */
 AORTA_MUST_USE aorta_status aorta_clock_limits_read(struct aorta_rows_reader *reader,
                                                     const struct aorta_json_value *list, const char *where,
                                                     struct aorta_device_metrics *values);
@@ -61,10 +61,10 @@ struct aorta_clocks {
     struct aorta_summary mhz; /* of those */
     double first_mhz, last_mhz;
     double max_mhz, power_w, power_limit_w; /* power: the median */
-    size_t limit_readings;                  /* that say why the clock is as it is */
+    size_t limit_readings;                  /* that report the clock's limits */
     size_t limited[AORTA_CLOCK_LIMITS];     /* of those, by each limit */
     double power_share, thermal_share;      /* of the time, by the driver's counters */
-    double counted_ms;                      /* the time that these are shares of */
+    double counted_ms;                      /* time covered by the counters */
     char reason[192];                       /* why there is no reading; else empty */
     const char *max_reason, *power_reason, *power_limit_reason, *counted_reason; /* why each is NaN; else NULL */
 };
@@ -83,8 +83,8 @@ bool aorta_clocks_at_power_limit(const struct aorta_clocks *clocks);
 
 /* "1545 of 1980 MHz (78%)" */
 void aorta_clocks_figures(const struct aorta_clocks *clocks, struct aorta_text *out);
-/* Why, without a full stop: "at the power limit (698 of 700 W) 96% of the time". False where nothing is known, and
- * nothing is written. */
+/* Writes the main limit without a full stop: "at the power limit (698 of 700 W) 96% of the time". False, and nothing
+ * is written, if it is unknown. */
 bool aorta_clocks_why(const struct aorta_clocks *clocks, struct aorta_text *out);
 /* The cause and its meaning, in any case. */
 void aorta_clocks_cause(const struct aorta_clocks *clocks, struct aorta_text *out);
@@ -92,9 +92,9 @@ void aorta_clocks_cause(const struct aorta_clocks *clocks, struct aorta_text *ou
 /* The figures and the cause: "1545 of 1980 MHz (78%): at the power limit ...". */
 void aorta_clocks_sentence(const struct aorta_clocks *clocks, struct aorta_text *out);
 
-/* Key and value of "clocks", an object: NULL where nothing was read, and "clocks_reason" says why. */
+/* Writes the object "clocks". Without readings it is null, and "clocks_reason" has the reason. */
 void aorta_clocks_json(const struct aorta_clocks *clocks, struct aorta_json *json);
-/* Its rows, and its table of limits (of struct aorta_clocks), for the docs. */
+/* Rows and table of limits of that object, for the docs. */
 extern const struct aorta_row aorta_clocks_member_rows[];
 extern const struct aorta_result_table aorta_clocks_limits;
 

@@ -80,7 +80,7 @@ struct aorta_cupti_kernel { /* CUpti_ActivityKernel7 and later */
     uint32_t shared_limit_config;
     uint32_t graph;
     void *access_policy;
-    uint32_t channel, channel_type; /* the hardware queue it came through; type 0: not known */
+    uint32_t channel, channel_type; /* hardware queue of the kernel; type 0: unknown */
 };
 
 struct aorta_cupti_memcpy { /* CUpti_ActivityMemcpy5 and later */
@@ -135,7 +135,7 @@ struct aorta_cupti_call { /* CUpti_ActivityAPI */
     uint32_t process, thread, correlation, result;
 };
 
-struct aorta_cupti_marker { /* CUpti_ActivityMarker2; packed there, which moves nothing */
+struct aorta_cupti_marker { /* CUpti_ActivityMarker2, which is packed, but with the same offsets */
     uint32_t kind, flags;
     uint64_t timestamp;
     uint32_t id; /* shared by the beginning and the end of a range */
@@ -178,14 +178,14 @@ struct aorta_cupti_api {
 #undef ROW
 };
 
-/* From CUPTI's records of device work to ours: for the tracer and for the library in other people's programs. */
+/* Converts CUPTI's records of device work to ours, for the tracer and for the injected library. */
 
-/* False: it is no device work. The name of a kernel is CUPTI's, and lives as long as the activity's buffer. */
+/* False if the record is no device work. A kernel's name is CUPTI's and valid as long as the buffer. */
 bool aorta_cupti_decode(const struct aorta_cupti_activity *activity, struct aorta_activity_record *record);
 /* The kinds of device work. A recording needs the first, that of kernels. */
 enum { AORTA_CUPTI_KIND_COUNT = 4 };
 extern const uint32_t aorta_cupti_kinds[AORTA_CUPTI_KIND_COUNT];
-/* False: it was given out before it had ended, and its times are none. */
+/* False if CUPTI delivered the record before the work ended, so its times are invalid. */
 bool aorta_cupti_is_finished(const struct aorta_activity_record *record);
 
 /* ---- buffers of records ----
@@ -208,11 +208,11 @@ struct aorta_cupti_buffers {
 };
 
 void aorta_cupti_buffers_init(struct aorta_cupti_buffers *buffers, size_t bytes, int limit);
-/* Buffers still lent to CUPTI are left to it: it may write into them. */
+/* Buffers that CUPTI still has are not freed, as it may write into them. */
 void aorta_cupti_buffers_free(struct aorta_cupti_buffers *buffers);
 
-/* Where CUPTI may write so many bytes: an empty buffer, or the oldest filled one when all are full, whose records are
- * added to *lost, or NULL. */
+/* Returns a buffer for CUPTI: an empty buffer, or if all are full the oldest filled buffer, whose records are added to
+ * *lost. NULL if there is none. */
 uint8_t *aorta_cupti_buffers_lend(struct aorta_cupti_buffers *buffers, const struct aorta_cupti_api *api,
                                   _Atomic int64_t *lost);
 void aorta_cupti_buffers_return(struct aorta_cupti_buffers *buffers, uint8_t *bytes, size_t valid);
@@ -229,6 +229,6 @@ struct aorta_cupti_version {
 struct aorta_cupti_version aorta_cupti_version(uint32_t version);
 
 const char *aorta_cupti_reason(const struct aorta_cupti_api *api, uint32_t result);
-const char *aorta_cupti_advice(uint32_t result); /* NULL: nothing is known to help */
+const char *aorta_cupti_advice(uint32_t result); /* NULL if no remedy is known */
 
 #endif

@@ -1,4 +1,4 @@
-/* From records of the device to a profile, and from there to the ranges they belong to. */
+/* Makes a profile of the device's records, and assigns its kernels to ranges. */
 #include "base/array.h"
 #include "base/sort.h"
 #include "measure/tracer.h"
@@ -28,7 +28,7 @@ static struct aorta_range range_of(const struct aorta_activity_record *record, s
         range.info.bytes = record->bytes;
     } else if (kind.class == AORTA_KERNEL_COLLECTIVE) {
         range.info.kind = AORTA_RANGE_COLLECTIVE;
-        /* RCCL's generic kernel has a name that does not say: its range may. */
+        /* The name of RCCL's generic kernel does not show the kind, but its range may have it. */
         range.info.collective = kind.named ? kind.collective : AORTA_COLLECTIVE_OTHER;
     }
     range.info.role = aorta_usual_role(range.info.kind, range.info.collective);
@@ -69,7 +69,7 @@ struct reading {
     uint32_t last_stamp; /* launch of the timestamp launched last */
 };
 
-/* The time of those that only wait is no cost. */
+/* Gates only wait, so their time is no measuring cost. */
 static void note_measuring(struct aorta_kernel_facts *facts, const struct aorta_activity_record *record,
                            enum aorta_kernel_class class, struct reading *reading) {
     if (class == AORTA_KERNEL_GATE) return;
@@ -110,7 +110,7 @@ static bool same_group(const struct aorta_range_info *a, const struct aorta_rang
            a->group_size == b->group_size && a->group == b->group && a->group_stride == b->group_stride;
 }
 
-/* The ranks run the collectives of one group in one order, so counting pairs them. */
+/* All ranks run the collectives of a group in the same order, so equal numbers are the same collective. */
 void aorta_number_collectives(struct aorta_range *ranges, size_t count) {
     for (size_t i = 0; i < count; i++) {
         size_t before = ranges[i].info.kind == AORTA_RANGE_COLLECTIVE ? i : 0;
@@ -143,7 +143,7 @@ aorta_status aorta_kernels_profile(const struct aorta_activity_record *records, 
 
 /* ---- one clock for timestamps and records ---- */
 
-enum { CLOCK_REACH_NS = 100000 }; /* the clocks are apart by less; both rest on CLOCK_MONOTONIC */
+enum { CLOCK_REACH_NS = 100000 }; /* the clocks differ by less, as both are converted to CLOCK_MONOTONIC */
 
 /* A timestamp is written as its kernel begins. */
 static void shift_clock(struct aorta_profile *kernels, int64_t done_ns) {
@@ -173,7 +173,7 @@ struct join {
     int stream_of[STREAM_LIMIT]; /* the recorder's number of each of the library's streams */
 };
 
-/* The innermost of the ranges that the launch was made in, which is the one that began last. */
+/* The innermost range that contains the launch, which is the last such range. */
 static int launched_range(const struct join *join, uint32_t launch) {
     for (size_t i = join->ranges->range_count; launch && i-- > 0;) {
         const struct aorta_range_launches *range = &join->launches->ranges[i];
@@ -188,7 +188,8 @@ static int find_range(const struct join *join, const struct aorta_activity_recor
     return record->graph_node ? NO_RANGE : launched_range(join, record->correlation);
 }
 
-/* Kernels of a graph may all have the number of the stream that it was launched on. */
+/* A stream that is seen with several recorded streams is ambiguous: all kernels of a graph may have the stream of its
+ * launch. */
 static void learn_stream(struct join *join, int stream, int recorded) {
     if (stream >= STREAM_LIMIT) return;
     int *known = &join->stream_of[stream];
@@ -205,15 +206,15 @@ static void extend_range(struct aorta_range *range, const struct aorta_range *ke
 
 /* The kernels of one range. */
 struct share {
-    int kernels, seen; /* in all; those that have their launch time already */
+    int kernels, seen; /* kernels in all; kernels whose launch time is set */
     int collectives;   /* collective kernels */
-    int parts, handed; /* kernels that make up the collective; those that have their bytes already */
+    int parts, handed; /* kernels that make up the collective; of these, kernels whose bytes are set */
     int longest;       /* kernel that the range's arithmetic is put down to */
-    bool parted;       /* it has inner ranges, which have its arithmetic */
+    bool parted;       /* inner ranges have the arithmetic */
 };
 
-/* When a collective was made of copies alone (one rank, or copy engines), or is simulated, the copies are the
- * collective. A spinning kernel in it comes from training.inject. */
+/* Whether the kernel counts as the range's collective. Copies do if the collective consists only of copies (one rank,
+ * or copy engines) or is simulated. A spin kernel comes from training.inject. */
 static bool becomes_collective(const struct aorta_range *kernel, const struct aorta_range *range,
                                const struct share *share) {
     if (range->info.kind != AORTA_RANGE_COLLECTIVE) return false;
@@ -247,14 +248,15 @@ static int64_t next_part(int64_t bytes, struct share *share) {
     return bytes * share->handed / parts - before;
 }
 
-/* Launch times are known of ranges. The kernels of one are taken to be launched at even distances until the next. */
+/* Only ranges have launch times. A range's kernels are assumed to be launched at equal intervals until the next range.
+ */
 static int64_t launch_time(const struct aorta_profile *ranges, size_t range, struct share *share) {
     int64_t from = ranges->ranges[range].enqueue_ns;
     if (from == INT64_MIN) return from;
     return from + (aorta_range_launched_by(ranges, range) - from) / share->kernels * share->seen++;
 }
 
-/* For a kernel of a pass that belongs to none of its operations: the host's launch of the previous operation. */
+/* Launch time of a pass's kernel that belongs to no operation: the end of the previous operation's launch. */
 static int64_t launch_beside_parts(const struct join *a, int pass, const struct aorta_activity_record *record) {
     const struct aorta_profile *ranges = a->ranges;
     int64_t launch_ns = ranges->ranges[pass].enqueue_ns;
@@ -266,7 +268,7 @@ static int64_t launch_beside_parts(const struct join *a, int pass, const struct 
     return launch_ns;
 }
 
-/* The range that other ranges see: for an inner range the one around it. */
+/* The range itself, or the range around an inner range. */
 static int outer_range(const struct aorta_profile *ranges, int range) {
     return ranges->ranges[range].info.inner ? ranges->ranges[range].owner : range;
 }
@@ -312,8 +314,8 @@ static int64_t graph_launch(const struct aorta_profile *ranges) {
     return INT64_MIN;
 }
 
-/* For a launch without a range: the next launch that has one, microseconds later as a rule, and not after its kernel
- * began. One of our steps has a handful of these. INT64_MIN: none follows. */
+/* Time of the next launch that has a range, usually microseconds later. It dates the few launches of a step that have
+ * no range. INT64_MIN if none follows. */
 static int64_t next_known_launch(const struct join *a, uint32_t correlation) {
     int64_t launch_ns = INT64_MIN;
     uint32_t nearest = UINT32_MAX / 2; /* numbers begin anew after the largest */
@@ -370,7 +372,7 @@ static aorta_status copy_surroundings(struct aorta_profile *kernels, const struc
     return NULL;
 }
 
-/* Markers come with the number of their first range; without a kernel it has no time. */
+/* A marker's time_ns is the number of its first range until here. Markers whose range has no kernel are dropped. */
 static void date_markers(struct join *join, const struct share *shares) {
     struct aorta_profile *ranges = join->ranges, *kernels = join->kernels;
     size_t left = 0;
@@ -385,8 +387,8 @@ static void date_markers(struct join *join, const struct share *shares) {
     ranges->marker_count = kernels->marker_count = left;
 }
 
-/* Ranges without a kernel are no part of the iteration: nothing ran, or its records were lost. Inner ones have been
- * handed to their kernels. */
+/* Drops ranges without a kernel, where nothing ran or records were lost, and inner ranges, whose facts the kernels
+ * have now. */
 static void drop_empty_ranges(struct join *join, const struct share *shares) {
     struct aorta_profile *ranges = join->ranges;
     int *place = join->range_of; /* every kernel has its owner by now */

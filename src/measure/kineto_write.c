@@ -1,4 +1,4 @@
-/* The file: its head, what its processes and streams are called, and its end. */
+/* The trace file: its head, the names of processes and streams, and its end. */
 #include "measure/kineto_write.h"
 #include "base/array.h"
 #include "base/clock.h"
@@ -14,7 +14,8 @@
 
 enum { GATHERED_BYTES = 1 << 18 };
 
-/* Kineto counts from the begin of a quarter (30.4368 days times 3), so that a double holds its times to the ns. */
+/* Kineto counts times from a multiple of a quarter (30.4368 days times 3), so that a double is exact to the
+ * nanosecond. */
 static const int64_t quarter_ns = INT64_C(7889238) * 1000000000;
 
 int64_t aorta_kineto_clock_offset(void) {
@@ -182,7 +183,7 @@ static void write_groups(struct aorta_kineto *kineto) {
     aorta_json_object_end(json);
 }
 
-/* What only this program says; other readers pass over it. */
+/* Keys that only this program writes. Other readers ignore them. */
 static void write_own(struct aorta_kineto *kineto) {
     const struct aorta_kineto_about *about = &kineto->about;
     struct aorta_json *json = &kineto->json;
@@ -367,7 +368,7 @@ static void begin_counter(struct aorta_kineto *k, const char *name, int64_t at_n
                               .phase = "C", .name = name, .process = k->about.device.index, .start_ns = at_ns});
 }
 
-/* What TensorBoard's memory view is made from. */
+/* Writes an event for TensorBoard's memory view. */
 static void write_memory_event(struct aorta_kineto *k, int64_t time_ns, int64_t bytes, uint64_t address,
                                uint64_t allocated, uint64_t reserved) {
     struct aorta_json *json = &k->json;
@@ -387,7 +388,7 @@ static void write_memory_event(struct aorta_kineto *k, int64_t time_ns, int64_t 
     aorta_kineto_end(k);
 }
 
-/* All of the device since it was opened: what a step uses was mostly allocated before the first one. */
+/* Writes all allocations since the device was opened, as most memory of a step was allocated before the first step. */
 static aorta_status write_allocations(struct aorta_kineto *k) {
     struct aorta_memory_event events[64];
     size_t count;

@@ -1,8 +1,8 @@
 /* Writes a trace in the layout of PyTorch's profiler (Kineto's output_json.cpp, schemaVersion 1), which TensorBoard's
  * plugin, Perfetto, chrome://tracing and `aorta trace` read. What each event holds: docs/trace-formats.md.
  *
- * A file is written as steps come, under a temporary name, and renamed when it is whole. Memory does not grow with the
- * number of steps. Times go into the file exact to the nanosecond. One thread at a time. */
+ * Steps are written as they are added, under a temporary name. The complete file is renamed. Memory does not grow with
+ * the number of steps. Times go into the file exact to the nanosecond. One thread at a time. */
 #ifndef AORTA_MEASURE_KINETO_WRITE_H
 #define AORTA_MEASURE_KINETO_WRITE_H
 
@@ -19,13 +19,13 @@ struct aorta_kineto_group {
 };
 enum { AORTA_KINETO_GROUPS = 8 };
 
-/* What a stream is called, beside its number: a profile's, or the library's where records are written alone. */
+/* What a stream is called, in addition to its number: a profile's, or the library's where records are written alone. */
 struct aorta_kineto_name {
     int64_t stream;
     const char *name;
 };
 
-/* What a file is about. All strings are borrowed until the file is closed. */
+/* Facts for the whole file. All strings are borrowed until the file is closed. */
 struct aorta_kineto_about {
     int rank, world_size;
     const char *backend; /* of the collectives: "nccl", "mpi", "local"; NULL: there are none */
@@ -33,26 +33,26 @@ struct aorta_kineto_about {
     struct aorta_kineto_group groups[AORTA_KINETO_GROUPS];
     int group_count;
     struct aorta_device_info device;
-    const struct aorta_kineto_name *names; /* of streams; those that are not here have none */
+    const struct aorta_kineto_name *names; /* of streams; missing streams have no name */
     size_t name_count;
     const char *tracer;         /* "CUPTI 13.0.1"; NULL: no kernel was traced */
     pid_t thread;               /* that launched the work; 0: the calling one */
     int64_t clock_offset_ns;    /* added to the device clock gives ns since 1970 (aorta_kineto_clock_offset) */
     bool shapes, memory, flops; /* record_shapes, profile_memory, with_flops */
     struct aorta_device
-        *allocations; /* whose allocations the file has, with `memory`; NULL: none. Until it is closed */
-    bool steps_apart; /* steps are iterations measured one by one: the time between them is that of the recording */
+        *allocations; /* device whose allocations are written, with `memory`; borrowed until close; NULL: none */
+    bool steps_apart; /* steps are measured separately, so the time between them belongs to the recording */
 };
 
 /* The difference of the device clock (CLOCK_MONOTONIC) and the time of day, to some ten nanoseconds. Take it once for
  * all files of a run. */
 int64_t aorta_kineto_clock_offset(void);
 
-/* One step, or any stretch of work. What the device did is, in this order: `kernels` with the `records` it was made of
- * (kernels.c), `records` alone, or `ranges`, where no kernel tracer serves. */
+/* One step, or any period of work. The device's work is taken from the first of these that is present: `kernels` with
+ * their `records` (kernels.c), `records` alone, or `ranges` (without a kernel tracer). */
 struct aorta_kineto_step {
     int64_t number;                              /* ProfilerStep#number; -1: no step is marked */
-    int64_t host_start_ns, host_end_ns;          /* what the host had to do with it; both 0: as the ranges say */
+    int64_t host_start_ns, host_end_ns;          /* the host's part; both 0: taken from the ranges */
     const struct aorta_profile *ranges;          /* NULL: not recorded */
     const struct aorta_profile *kernels;         /* NULL: not attributed to ranges */
     const struct aorta_activity_record *records; /* NULL: not traced */
@@ -77,7 +77,7 @@ void aorta_kineto_abandon(struct aorta_kineto *kineto);
  * folders. */
 AORTA_MUST_USE aorta_status aorta_kineto_path(const char *directory, int rank, struct aorta_file_path *path);
 
-/* ---- a trace file while it is written: what kineto_write.c and kineto_write_*.c share ---- */
+/* ---- state of an open file, shared by kineto_write.c and kineto_write_*.c ---- */
 
 enum { AORTA_KINETO_GRAPH_STREAMS = 1000 }; /* added to the number of a stream whose work a graph launched */
 
@@ -95,14 +95,14 @@ struct aorta_kineto {
     bool begun;                            /* an event is in the file */
     int64_t base_ns;                       /* ns since 1970 at which its times begin to count */
     int64_t ranges;                        /* written so far: their numbers are the external ids */
-    int64_t launches;                      /* numbered here, where no tracer numbers them */
+    int64_t launches;                      /* number of launches so far, used without a tracer */
     int64_t sequence[AORTA_KINETO_GROUPS]; /* collectives of each group so far */
     struct aorta_kineto_stream *streams;   /* seen so far */
     size_t stream_count, stream_capacity;
     int64_t first_ns, last_ns; /* of all events; first > last: there are none */
     uint64_t allocated;        /* memory at the step before */
     size_t allocations;        /* events of memory written so far */
-    /* The host's part of the last step: it ends where the next one begins. */
+    /* The host's part of the last step, which lasts until the next step begins. */
     struct {
         bool open;
         int64_t number, start_ns, end_ns, external;
@@ -126,7 +126,7 @@ void aorta_kineto_end(struct aorta_kineto *kineto);
 /* An arrow from the host's launch ("s") to the device's work ("f"). */
 void aorta_kineto_flow(struct aorta_kineto *kineto, bool at_launch, int64_t id, int64_t process, int64_t thread,
                        int64_t time_ns);
-/* Moves what has gathered into the file, when it is much (or at_once). */
+/* Writes the gathered text to the file if it is long, or if at_once. */
 AORTA_MUST_USE aorta_status aorta_kineto_flush(struct aorta_kineto *kineto, bool at_once);
 /* The stream exists, and serves this role (AORTA_ROLE_COUNT: not known). */
 AORTA_MUST_USE aorta_status aorta_kineto_use_stream(struct aorta_kineto *kineto, int64_t id, enum aorta_role role);

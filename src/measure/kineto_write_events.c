@@ -34,7 +34,7 @@ static const char *dtype_word(enum aorta_dtype dtype) {
 
 /* ---- a step, looked through ---- */
 
-/* What the writer finds out about a range before it writes. */
+/* Facts about a range, collected before writing. */
 struct range_notes {
     int64_t sequence;          /* collectives: number in its group within the file */
     int64_t first_ns, last_ns; /* of its kernels; first > last: it has none */
@@ -46,7 +46,7 @@ struct range_notes {
 struct work {
     const struct aorta_range *range;            /* of the view */
     const struct aorta_activity_record *record; /* NULL: ranges are the device's work */
-    int owner;                                  /* index of the range it belongs to; -1: not certain */
+    int owner;                                  /* index of its range; -1: uncertain */
     int64_t stream, correlation;                /* correlation 0: unknown */
 };
 
@@ -103,8 +103,8 @@ static void number_ranges(struct scene *s) {
     }
 }
 
-/* Within a graph the work of a captured stream runs beside what is queued on the stream itself meanwhile (the copy of
- * the next input): it has a track of its own. */
+/* Within a graph the work of a captured stream runs at the same time as what is queued on the stream itself (the copy
+ * of the next input): it has a track of its own. */
 static int64_t track_of(int64_t stream, bool graph) {
     return graph ? AORTA_KINETO_GRAPH_STREAMS + stream : stream;
 }
@@ -112,7 +112,7 @@ static int64_t track_of(int64_t stream, bool graph) {
 static aorta_status look_at_ranges(struct scene *s) {
     for (size_t i = 0; i < s->view->range_count; i++) {
         const struct aorta_range *range = &s->view->ranges[i];
-        bool joined = i > 0 && range->graph && s->view->ranges[i - 1].graph; /* one graph's ranges come in a row */
+        bool joined = i > 0 && range->graph && s->view->ranges[i - 1].graph; /* the ranges of a graph are consecutive */
         s->works[i] = (struct work){.range = range,
                                     .owner = (int)i,
                                     .stream = track_of(range->stream, range->graph),
@@ -232,8 +232,8 @@ static void write_record(struct scene *s, const struct aorta_activity_record *re
 
 /* ---- what the device did ---- */
 
-/* Work that counts as a collective is named one, as kernel_names.h knows it, so that every reader counts it so: the
- * names of its copies, kernels and ranges do not say it. */
+/* Gives collectives a name that kernel_names.h recognizes if the traced name does not show that it is a collective, so
+ * that all readers count it as one. */
 static const char *work_name(const struct work *work, char *own, size_t size) {
     const struct aorta_range_info *info = &work->range->info;
     const char *traced = work->record ? work->record->name : NULL;
@@ -311,8 +311,8 @@ static void write_work(struct scene *s, const struct work *work) {
 
 /* ---- what the host did ---- */
 
-/* aorta_range_launched_by; a range that was queued within a wait of the host ends with it (the copy of input that came
- * late), so that events nest. */
+/* As aorta_range_launched_by, but a range queued during a host wait (the copy of late input) ends with the wait, so
+ * that events nest. */
 static int64_t launched_by(const struct aorta_profile *ranges, size_t index) {
     int64_t from = ranges->ranges[index].enqueue_ns, until = aorta_range_launched_by(ranges, index);
     for (size_t i = 0; i < ranges->host_count; i++) {
@@ -322,17 +322,17 @@ static int64_t launched_by(const struct aorta_profile *ranges, size_t index) {
     return until;
 }
 
-/* What the host did is known by its beginnings: each thing lasts until the next. Viewers that keep microseconds as
- * doubles would see such neighbours overlap by a rounding (up to 1.5 ns, months after the base) and draw them wrong, so
- * that a gap is left: twice that of operations for the launches within them. */
+/* Only the starts of the host's events are known, so each event lasts until the next. Viewers that store microseconds
+ * as doubles would see neighbours overlap by rounding (up to 1.5 ns, months after the base), so a gap is left.
+ * Launches within operations get twice the operations' gap. */
 enum { OPERATION_GAP_NS = 2, LAUNCH_GAP_NS = 4 };
 
 static int64_t before_next(int64_t start_ns, int64_t next_ns, int64_t gap_ns) {
     return next_ns - start_ns > gap_ns ? next_ns - gap_ns : start_ns;
 }
 
-/* An operation as the host queued it: on GPUs a marked range, which has its counterpart on the device; else an
- * operation with its shapes. One that a graph launched was queued when the graph was captured. */
+/* Writes an operation as the host queued it: with traced kernels an annotation, which is repeated on the device, else
+ * an operation with shapes. Operations launched by a graph were queued at capture and are not written. */
 static void write_operation_event(struct scene *s, size_t index) {
     const struct aorta_range *range = &s->ranges->ranges[index];
     const struct aorta_range_info *info = &range->info;
@@ -362,15 +362,16 @@ static void write_launch(struct scene *s, const struct work *work, bool graph, i
     aorta_kineto_flow(s->k, true, work->correlation, getpid(), s->k->about.thread, start_ns);
 }
 
-/* Whether an earlier work of the step came with the same launch. A graph's kernels follow each other closely, so that
- * looking back is short. */
+/* Whether earlier work of the step has the same launch. Kernels of a graph are close together, so the search is short.
+ */
 static bool launched_before(const struct scene *s, size_t index) {
     for (size_t i = index; i-- > 0;)
         if (s->works[i].correlation == s->works[index].correlation) return true;
     return false;
 }
 
-/* The launches that kernels share evenly between the range's launch and the next one's (kernels.c). */
+/* The end of a kernel's launch: a range's kernels are assumed to be launched at equal intervals until the next range
+ * (kernels.c). */
 static int64_t launch_end(struct scene *s, const struct work *work) {
     if (work->owner < 0) return work->range->enqueue_ns;
     struct range_notes *notes = &s->notes[work->owner];
@@ -407,7 +408,7 @@ static void write_waits(struct scene *s) {
     }
 }
 
-/* From the first thing that the host did to the last. */
+/* The host's time from its first event to its last. */
 static bool host_extent(const struct aorta_profile *ranges, int64_t *start_ns, int64_t *end_ns) {
     *start_ns = INT64_MAX, *end_ns = INT64_MIN;
     for (size_t i = 0; ranges && i < ranges->range_count; i++) {
@@ -446,7 +447,7 @@ static void write_annotation(struct scene *s, const char *name, int64_t external
     aorta_kineto_end(s->k);
 }
 
-/* As Kineto does: from the first kernel launched in a range to the last. */
+/* As in Kineto, an annotation spans the kernels launched in a range, from the first to the last. */
 static void annotate_ranges(struct scene *s) {
     for (size_t i = 0; s->traced && s->ranges && i < s->ranges->range_count; i++) {
         const struct aorta_range *range = &s->ranges->ranges[i];

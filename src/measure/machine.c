@@ -319,7 +319,7 @@ aorta_status aorta_machine_read(const char *path, struct aorta_machine *machine)
 
 /* ---- taking readings ---- */
 
-enum { OWN_MOST = 4096 }; /* the program's processes, which are distinguished from other ones */
+enum { OWN_MOST = 4096 }; /* most processes of the program */
 static const int64_t period_ns = 1000000000;
 
 struct aorta_machine_watch {
@@ -342,8 +342,8 @@ static bool is_own(const struct aorta_machine_watch *watch, int64_t pid) {
         if (watch->own[i] == pid) return true;
     for (size_t i = 0; i < watch->before_count; i++)
         if (watch->before[i] == pid) return false;
-    /* The driver may use the numbers of another namespace (containers): a process that is not found here and came after
-     * the program's start counts as the program's own. */
+    /* In containers the driver may report process ids of another namespace. A process that does not exist here and
+     * appeared after the program's start counts as the program's own. */
     return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
@@ -371,7 +371,7 @@ static void write_line(struct aorta_machine_watch *watch, const struct aorta_mac
     aorta_text_free(&line);
 }
 
-/* Nothing is written without memory. */
+/* Takes and writes a reading. Writes nothing if memory is exhausted. */
 static void take(struct aorta_machine_watch *watch, double ended_s) {
     struct aorta_arena arena = {0};
     struct aorta_machine_reading reading = {.at_ns = aorta_clock_day()};

@@ -7,16 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* From how much on a machine counts as disturbed. A quiet cloud machine has up to a tenth of the first. */
+/* Share of stolen time from which a machine counts as disturbed. An idle cloud machine has up to a tenth of it. */
 static const double stolen_much = 0.01;
-/* Other programs' load takes nothing away while processors are free. */
+/* Other programs disturb only if few processors are free. */
 static const double others_much = 0.1, idle_little = 0.1;
-/* On a GPU a process below this share only holds memory. */
+/* Below this share a process on a GPU only uses memory. */
 static const double sm_much = 0.02;
-/* From this share of readings or time on, a clock limit that the program did not cause counts. */
+/* Share of readings or time from which a clock limit not caused by the program counts. */
 static const double limited_much = 0.1;
 
-/* Ticks are hundredths of a second, of each processor: over less time shares say little. */
+/* Shares over less time are inaccurate, as processor time is counted in hundredths of a second. */
 static const double shortest_s = 1;
 
 /* ---- figures ---- */
@@ -70,7 +70,8 @@ static void add_other(struct aorta_machine_summary *summary, size_t gpu, const s
         (struct aorta_machine_other){process->pid, gpu, process->sm_share, process->memory_bytes};
 }
 
-/* The GPUs that the program was seen on; where it was on none, as where its processes have other names, all count. */
+/* Whether the program was seen on the GPU. If it was seen on no GPU, as when process ids are of another namespace, all
+ * GPUs count. */
 static bool counts(const struct aorta_machine_reading *readings, size_t count, size_t gpu) {
     bool any = false;
     for (size_t i = 0; i < count; i++)
@@ -164,7 +165,7 @@ static void say_processors(const struct aorta_machine_summary *summary, struct s
     }
 }
 
-/* Other processes on the GPU of the one at `first` whose shares are unknown; 0: an earlier one was on it, too. */
+/* Number of processes with unknown share on the same GPU as item `first`. 0 if an earlier item already counted them. */
 static size_t count_unknown(const struct aorta_machine_summary *summary, size_t first) {
     size_t count = 0;
     for (size_t i = 0; i < summary->other_count; i++) {
@@ -193,7 +194,7 @@ static void say_others(const struct aorta_machine_summary *summary, struct said 
     }
 }
 
-/* A busy device works at its power limit; all other limits come from the machine. */
+/* Whether the machine and not the program causes the limit. A power limit is normal on a busy device. */
 static bool is_machines(const struct aorta_clocks *clocks) {
     static const enum aorta_clock_limit machines[] = {AORTA_CLOCK_SW_THERMAL, AORTA_CLOCK_HW_THERMAL,
                                                       AORTA_CLOCK_POWER_BRAKE, AORTA_CLOCK_HW_SLOWDOWN};

@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    PAUSE_NS = 1000000, /* a launch that takes so long, and so many times as long as usual, contains a pause */
+    PAUSE_NS = 1000000, /* a launch contains a pause if it takes this long and PAUSE_TIMES as long as usual */
     PAUSE_TIMES = 8,
 };
 
@@ -22,7 +22,7 @@ struct build {
     struct aorta_trace_builder *builder;
     struct aorta_arena arena;
     struct aorta_trace *trace; /* once the builder is finished */
-    int64_t *shift_ns;         /* of each step: added to its times, which may count from its own start */
+    int64_t *shift_ns;         /* per step: added to its times, which may be relative to its start */
     struct aorta_trace_call *launches;
     size_t launch_count;
     uint32_t *row_of;         /* of each range: row of work[] */
@@ -32,13 +32,13 @@ struct build {
     size_t kind_capacity;
 };
 
-/* Ranges alike: names are stored once each, so that their addresses say which they are. */
+/* Key of ranges with the same names. Names are interned, so their addresses identify them. */
 struct kind_key {
     const char *function, *tag, *operation;
     uint64_t within;
 };
 struct kind {
-    uint32_t name, operation; /* texts; NONE: not asked for yet */
+    uint32_t name, operation; /* texts; NONE: not set yet */
     bool classed;
     enum aorta_work_class class;
 };
@@ -47,7 +47,7 @@ static const struct aorta_profile *profile_of(const struct build *build, size_t 
     return build->rank->steps[step].profile;
 }
 
-/* Where times count from the step's own start, steps follow each other without a gap. */
+/* Places steps whose times are relative to their own start one after the other, without gaps. */
 static void place_steps(struct build *build) {
     int64_t next_ns = 0;
     for (size_t i = 0; i < build->rank->step_count; i++) {
@@ -67,7 +67,8 @@ static uint32_t thread_of(struct build *build) {
     return aorta_trace_builder_thread(build->builder, 0, 0);
 }
 
-/* A graph's kernels have one launch. Launches made at the same time may come between its kernels. */
+/* Whether there is a launch at this time already: a graph's kernels have one launch. Searches the last few launches,
+ * as launches of other work may come in between. */
 static bool has_launch(const struct build *build, int64_t start_ns) {
     enum { BESIDE = 4 };
     for (size_t i = 0; i < BESIDE && i < build->launch_count; i++)
@@ -75,7 +76,7 @@ static bool has_launch(const struct build *build, int64_t start_ns) {
     return false;
 }
 
-/* A launch lasts until the host comes to the next one or turns to waiting; a graph is one launch. */
+/* Adds the host's launches. A launch lasts until the next launch or host wait. A graph is one launch. */
 static void add_launches(struct build *build, size_t step, uint64_t first) {
     const struct aorta_profile *profile = profile_of(build, step);
     const uint32_t launch = text_of(build, "aortaLaunchKernel"), graph = text_of(build, "aortaGraphLaunch");
@@ -93,7 +94,8 @@ static void add_launches(struct build *build, size_t step, uint64_t first) {
     }
 }
 
-/* Where the host did something else after a launch, the launch seems to last until the next one. */
+/* Shortens launches that contain a pause to the usual length: launches seem to last until the next launch even if the
+ * host did other work. */
 static void end_long_launches(struct build *build) {
     const size_t count = build->launch_count;
     struct aorta_trace_call *launches = build->launches;
@@ -110,7 +112,7 @@ static void end_long_launches(struct build *build) {
     }
 }
 
-/* As the interfaces, and PyTorch's loader, call what the host waits in. */
+/* Names of host waits, like those of vendors' calls and of PyTorch's loader. */
 static const char *const waits[AORTA_HOST_KIND_COUNT] = {[AORTA_HOST_DATA_WAIT] = "enumerate(DataLoader)#aorta",
                                                          [AORTA_HOST_SYNC] = "aortaStreamSynchronize",
                                                          [AORTA_HOST_ALLOCATION] = "aortaMalloc"};
@@ -133,7 +135,7 @@ static void add_waits(struct build *build, size_t step) {
 
 /* ---- the device ---- */
 
-/* NULL: no memory. Valid until the next is asked for. */
+/* Returns NULL if memory is exhausted. Valid until the next call. */
 static struct kind *kind_of(struct build *build, const struct aorta_range_info *info) {
     const struct kind_key key = {info->function, info->tag, info->operation, info->within != NULL};
     const size_t known = build->kinds.count;
@@ -151,7 +153,8 @@ static const char *function_of(const struct aorta_range_info *info) {
     return info->operation ? info->operation : info->function ? info->function : "work";
 }
 
-/* The original toolkit's tags: the function again, or with the step before it ("epoch0_step5_forward"). */
+/* Whether the tag only repeats the function. The original toolkit's tags do, possibly with the step before it
+ * ("epoch0_step5_forward"). */
 static bool says_no_more(const char *tag, const char *function) {
     const size_t length = strlen(tag), own = strlen(function);
     if (strcmp(tag, function) == 0) return true;
@@ -171,7 +174,7 @@ static uint32_t name_of(struct build *build, const struct aorta_range_info *info
     return text;
 }
 
-/* Its ranks, where they are known. */
+/* The group of the range's collective, with its ranks if known. */
 static uint32_t group_of(struct build *build, const struct aorta_range_info *info) {
     const uint32_t name = text_of(build, aorta_role_name(info->role));
     const int size = info->group_size, stride = info->group_stride ? info->group_stride : 1;
@@ -236,8 +239,8 @@ static void add_steps(struct build *build) {
 
 /* ---- what an operation does ---- */
 
-/* Operations of the model and the optimizer by the beginning of their names. For `counted` operations the recorder
- * always has arithmetic or bytes: the kernel that has them covers all kernels of the range. */
+/* Operations of the model and the optimizer by prefix. `counted`: the recorder always has arithmetic or bytes, so the
+ * kernel that has them represents all kernels of the range. */
 static const struct {
     const char *begin;
     enum aorta_work_class class;
@@ -277,7 +280,7 @@ static void fill_operation(const struct aorta_range_info *info, struct aorta_tra
     shape->amount.bytes = covered ? (double)info->bytes : NAN;
 }
 
-/* What a pass's products and its attention do together stands on its longest kernel, whichever that is. */
+/* What a pass's products and its attention do together is on its longest kernel, whichever that is. */
 static void fill_pass(const struct aorta_range_info *info, struct aorta_trace_shape *shape) {
     shape->extent = info->within ? AORTA_SHAPE_KERNEL_OF_PASS : AORTA_SHAPE_PASS;
     if (!info->within) shape->amount.class = AORTA_WORK_OTHER;
@@ -287,7 +290,7 @@ static void fill_pass(const struct aorta_range_info *info, struct aorta_trace_sh
     shape->attention.bytes = (double)info->attention_bytes;
 }
 
-/* The row of an equal shape, else a new one; NONE: no memory. */
+/* The row of an equal shape, or a new row. NONE if memory is exhausted. */
 static uint32_t number_shape(struct build *build, const struct aorta_trace_shape *shape, size_t *capacity) {
     struct aorta_trace *trace = build->trace;
     const uint32_t number = aorta_texts_add(&build->keys, (const char *)shape, sizeof *shape);
@@ -296,7 +299,7 @@ static uint32_t number_shape(struct build *build, const struct aorta_trace_shape
     return added ? number : AORTA_TRACE_NONE;
 }
 
-/* As other files have them; of a pass they are the batch's. */
+/* Writes dims and types as in other formats. Not for a pass, whose dims are the batch's. */
 static void take_dims(struct build *build, const struct aorta_range_info *info, struct aorta_trace_shape *shape) {
     struct aorta_texts *texts = build->trace->texts;
     char dims[AORTA_RANGE_DIMS_TEXT], types[64];
@@ -321,7 +324,7 @@ static void add_shape(struct build *build, const struct aorta_range_info *info, 
         kind->class = aorta_kernel_work_class(info->within ? info->tag : info->function);
         kind->classed = true;
     }
-    memset(&shape, 0, sizeof shape); /* padding too: it is compared */
+    memset(&shape, 0, sizeof shape); /* including padding, as shapes are compared by bytes */
     shape.op = kind->operation;
     take_dims(build, info, &shape);
     shape.product.batch = shape.product.m = shape.product.n = shape.product.k = -1;
@@ -354,7 +357,7 @@ static const uint8_t classes[] = {[AORTA_RANGE_COMPUTE] = AORTA_KERNEL_COMPUTE,
                                   [AORTA_RANGE_COLLECTIVE] = AORTA_KERNEL_COLLECTIVE,
                                   [AORTA_RANGE_COPY] = AORTA_KERNEL_COMPUTE};
 
-/* Ranges say what they are, their names need not; those of one graph share its launch. */
+/* Sets kinds from ranges, as names may not show them. Ranges of a graph have the graph's launch. */
 static void complete_work(struct build *build) {
     struct aorta_trace *trace = build->trace;
     int64_t unknown = 0;
@@ -380,7 +383,7 @@ static void widen(struct aorta_interval *span, int64_t start_ns, int64_t end_ns)
     if (end_ns > span->end_ns) span->end_ns = end_ns;
 }
 
-/* What the host did for a step, from its first launch or wait to its last; both INT64_MIN: nothing. */
+/* The host's time for a step, from its first launch or wait to its last. Both INT64_MIN if there is none. */
 static struct aorta_interval host_span(const struct build *build, size_t step) {
     const struct aorta_profile *profile = profile_of(build, step);
     const int64_t shift_ns = build->shift_ns[step];

@@ -21,12 +21,12 @@ struct aorta_metrics_writer {
     off_t length; /* of the whole lines written so far */
     struct aorta_file_path directory, path;
     char name[64];
-    _Atomic(char *) moved;  /* where the file was made again; NULL: it was not removed */
+    _Atomic(char *) moved;  /* directory of the new file after the file was removed; NULL: not removed */
     struct aorta_text line; /* reused for each line, so that memory is taken once */
 };
 
-/* An empty file, or a pipe that somebody reads. What a link names lies outside the directory and stays as it is. A file
- * is opened for reading too, so that its lines are not lost with its name. */
+/* An empty file, or a pipe that somebody reads. The target of a link is outside the directory and stays as it is. A
+ * file is opened for reading too, so that its lines are not lost with its name. */
 static int open_lines(const char *path) {
     struct stat info;
     int access_mode = stat(path, &info) == 0 && S_ISFIFO(info.st_mode) ? O_WRONLY : O_RDWR;
@@ -91,7 +91,7 @@ static int copy_lines(int from, off_t length, int to) {
     return 0;
 }
 
-/* A new file with the lines so far in this directory; 0, or errno: it cannot be there. */
+/* Makes a new file with the lines so far in this directory. Returns 0 or errno. */
 static int make_again(struct aorta_metrics_writer *writer, const char *directory) {
     const struct aorta_file_path path = aorta_path_in(directory, "%s", writer->name);
     char *moved = strdup(directory);
@@ -109,13 +109,13 @@ static int make_again(struct aorta_metrics_writer *writer, const char *directory
     writer->file = file;
     writer->path = path;
     if (atomic_load(&writer->moved))
-        free(moved); /* removed once more; who asked has the first name */
+        free(moved); /* removed again: callers may have the first path */
     else
         atomic_store(&writer->moved, moved);
     return 0;
 }
 
-/* What removed the file may still be at work, and take the new directory away before the file is in it. */
+/* Tries several times, as the removal may still run and remove the new directory. */
 static bool make_again_in_place(struct aorta_metrics_writer *writer) {
     int error = ENOENT;
     for (int attempt = 0; attempt < 100 && error == ENOENT; attempt++) {
@@ -127,7 +127,8 @@ static bool make_again_in_place(struct aorta_metrics_writer *writer) {
     return error == 0;
 }
 
-/* Where nothing can be made again the lines go on into the open file, and are lost with it: an error. */
+/* Makes a removed file again, elsewhere if necessary. If that fails, lines go to the removed file and will be lost,
+ * which is an error. */
 static aorta_status rescue(struct aorta_metrics_writer *writer) {
     if (make_again_in_place(writer)) return NULL;
     const char *parent = getenv("TMPDIR");
@@ -152,7 +153,7 @@ aorta_status aorta_metrics_write(struct aorta_metrics_writer *writer, const stru
         writer->length += (off_t)writer->line.length;
         return is_removed(writer) ? rescue(writer) : NULL;
     }
-    /* Half a line is worth nothing: what was written before stays valid without it. */
+    /* Cuts an incomplete line, so that the lines before it stay valid. */
     int cut = ftruncate(writer->file, writer->length);
     return AORTA_ERROR(AORTA_IO, "cannot write iteration %lld to %s: %s%s", (long long)metrics->global_step,
                        writer->path.text, strerror(error), cut ? " (its last line is incomplete)" : "");
@@ -167,22 +168,22 @@ aorta_status aorta_metrics_close(struct aorta_metrics_writer *writer) {
     return status;
 }
 
-/* ---- lines in order, on a thread of their own: a step of a thousand kernels takes it milliseconds, which the thread
- * that launches the next step must not spend ---- */
+/* ---- lines in order, on their own thread: a step of a thousand kernels takes milliseconds, which must not delay the
+ * thread that launches the next step ---- */
 
-/* Asking for records costs the program: its launches may wait while the library flushes. So short steps are looked at
- * together, when so many are new or that much time has passed since a look found nothing. */
+/* Launches may wait while the library flushes records. So after a look without result, the next look is after
+ * LOOK_STEPS new steps or LOOK_NS. */
 enum { LOOK_STEPS = 16, LOOK_NS = 50000000 };
 
 /* A finished step whose kernel records are awaited. */
 struct line {
-    struct aorta_step_metrics metrics; /* its pointers are set when it is written */
+    struct aorta_step_metrics metrics; /* pointers are set for writing */
     struct aorta_memory_info memory;
     struct aorta_step_readings readings;
     struct aorta_profile profile;
     struct aorta_launches launches;
     int64_t done_ns;
-    bool recorded, traced; /* else there is no profile; else nothing is awaited */
+    bool recorded, traced; /* not recorded: no profile; not traced: waits for no records */
 };
 
 struct aorta_metrics_lines {
@@ -190,12 +191,12 @@ struct aorta_metrics_lines {
     struct aorta_metrics_writer *writer;
     struct aorta_step_traces *traces; /* NULL: none */
     pthread_t thread;
-    /* When the last range and the last kernel of the line before ended; INT64_MIN: not known. The thread's. */
+    /* End of the previous line's last range and last kernel; INT64_MIN: unknown. Used by the thread only. */
     int64_t last_range_ns, last_kernel_ns;
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct line lines[AORTA_METRICS_LINES]; /* a ring; the first is the thread's while it works on it */
+    struct line lines[AORTA_METRICS_LINES]; /* a ring; the thread uses the first line without the lock */
     int first, count;
     int64_t added;       /* lines in all */
     bool finish, ending; /* all are to be written; the thread is to end */
@@ -260,7 +261,8 @@ static void drop_first(struct aorta_metrics_lines *lines) {
     lines->count--;
 }
 
-/* Called with the lock, which is released meanwhile. *written: the first line is; else its records have not come. */
+/* Called with the lock, which is released in between. *written is false if the first line's records have not arrived.
+ */
 static aorta_status try_first(struct aorta_metrics_lines *lines, bool at_once, bool *written) {
     struct line *line = &lines->lines[lines->first];
     aorta_status status = NULL;
@@ -275,14 +277,14 @@ static aorta_status try_first(struct aorta_metrics_lines *lines, bool at_once, b
     return status;
 }
 
-/* The last look at the first line that found its records missing; LONG_AGO: none since a line was written. */
+/* The last look that found records of the first line missing. LONG_AGO: none since the last written line. */
 struct look {
     int64_t added; /* lines by then */
     int64_t time_ns;
 };
 #define LONG_AGO (INT64_MIN / 2)
 
-/* When the first line is to be looked at. INT64_MAX: not before something changes. */
+/* Time of the next look at the first line. INT64_MAX: only after a change. */
 static int64_t due_ns(const struct aorta_metrics_lines *lines, const struct look *last) {
     if (!lines->count || lines->status) return INT64_MAX;
     bool full = lines->count == AORTA_METRICS_LINES;
@@ -361,7 +363,7 @@ void aorta_metrics_lines_close(struct aorta_metrics_lines *lines) {
     free(lines);
 }
 
-/* The thread's failure, returned once; called with the lock. What waits after it is dropped. */
+/* Returns the thread's failure once and drops all waiting lines. Called with the lock. */
 static aorta_status failure_of(struct aorta_metrics_lines *lines) {
     aorta_status status = lines->status;
     while (status && lines->count) drop_first(lines);
@@ -388,7 +390,7 @@ static struct line line_of(const struct aorta_step_metrics *metrics, struct aort
 aorta_status aorta_metrics_lines_add(struct aorta_metrics_lines *lines, const struct aorta_step_metrics *metrics,
                                      struct aorta_profile *profile, struct aorta_launches *launches, int64_t done_ns) {
     struct line line = line_of(metrics, profile, launches, done_ns);
-    if (!lines->tracer) { /* nothing is awaited, and the line is whole whatever ends the program next */
+    if (!lines->tracer) { /* writes at once, so that the line is complete even if the program is killed */
         aorta_status status = write_line(lines, &line);
         free_line(&line);
         return status;

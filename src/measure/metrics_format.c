@@ -325,7 +325,7 @@ static void put_collective(struct aorta_line_range *line) {
     line->busbw_gbps = line->algbw_gbps * aorta_collective_bus_factor(info->collective, info->group_size);
 }
 
-/* Members that do not belong to a range of this kind, and most that are 0, are written as unknown. */
+/* Makes members unknown that do not apply to this kind of range, and most that are 0. */
 static struct aorta_line_range line_of(const struct aorta_range *range) {
     struct aorta_line_range line = {.range = *range,
                                     .role = (int)range->info.role,
@@ -373,7 +373,7 @@ static void write_marker(struct aorta_json *json, const struct aorta_marker *mar
     aorta_json_object_end(json);
 }
 
-/* Where the step and its parts begin, and its end. */
+/* Writes the starts of the step and its parts, and the end. */
 static void write_markers(struct aorta_json *json, const struct aorta_profile *profile) {
     const struct aorta_marker first = {"step", AORTA_ROLE_COMPUTE, profile->start_ns};
     const struct aorta_marker last = {"end", AORTA_ROLE_COMPUTE, profile->end_ns};
@@ -446,7 +446,7 @@ static void write_profile(struct aorta_json *json, const char *key, const struct
 
 /* ---- the device ---- */
 
-/* Two lists of rows with the clock's limits between them; null where nothing was read. */
+/* Writes two lists of rows with the clock's limits in between, or null without a reading. */
 static void write_reading(struct aorta_json *json, struct aorta_reasons *reasons, const char *key,
                           const struct aorta_row *rows, const char *limits_key, const struct aorta_row *last_rows,
                           const struct aorta_device_reading *reading) {

@@ -1,5 +1,5 @@
-/* One iteration as one JSON line: the rows that write it, read it back and document it (docs/metrics-format.md). The
- * structs have the values of the line; NaN, AORTA_ROW_UNKNOWN and NULL: not in it, or null. */
+/* One iteration as one JSON line: the rows that write it, read it back and document it (docs/metrics-format.md). In
+ * the structs NaN, AORTA_ROW_UNKNOWN and NULL mean that the line has no such value, or null. */
 #ifndef AORTA_MEASURE_METRICS_INTERNAL_H
 #define AORTA_MEASURE_METRICS_INTERNAL_H
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what an operation is ---- */
+/* ---- kinds of operations ---- */
 
 static const struct {
     const char *name;
@@ -45,7 +45,8 @@ static const char *without_step(const char *tag) {
     return sscanf(tag, "epoch%d_step%d_%n", &epoch, &step, &length) == 2 && length > 0 ? tag + length : tag;
 }
 
-/* Files that do not name the kind: collectives by their function or stream, the input's way to the device by its tag.
+/* Guesses the kind if the file does not have it: collectives by function or stream, the input's copy by the function
+ * "prefetch".
  */
 static enum aorta_range_kind guess_kind(struct aorta_range_info *info) {
     if (find_collective(info->function, info)) return AORTA_RANGE_COLLECTIVE;
@@ -94,7 +95,7 @@ static aorta_status take_range(struct aorta_rows_reader *reader, const struct ao
     if (!info->function) info->function = aorta_intern(reader->strings, without_step(info->tag));
     if (!info->function) return AORTA_ERROR(AORTA_MEMORY, "no memory for a file's strings");
     if (range->end_ns < range->start_ns)
-        return AORTA_ERROR(AORTA_FORMAT, "end_ms lies before start_ms (range '%s')", info->tag);
+        return AORTA_ERROR(AORTA_FORMAT, "end_ms is before start_ms (range '%s')", info->tag);
     AORTA_TRY(take_kind(line, info));
     if (info->group_size == INT_MIN) info->group_size = info->kind == AORTA_RANGE_COLLECTIVE ? world_size : 0;
     if (range->stream == INT_MIN) range->stream = (int)info->role;
@@ -110,7 +111,7 @@ static aorta_status read_range(struct aorta_rows_reader *reader, struct aorta_js
     return take_range(reader, &line, world_size, range);
 }
 
-/* Where the file does not number the collectives, their order does. */
+/* Numbers collectives by their order if the file does not number them. */
 static void number_collectives(struct aorta_profile *profile) {
     int64_t next[AORTA_ROLE_COUNT][AORTA_COLLECTIVE_COUNT] = {0};
     for (size_t i = 0; i < profile->range_count; i++) {
@@ -120,7 +121,7 @@ static void number_collectives(struct aorta_profile *profile) {
     }
 }
 
-/* The elements under a key, zeroed, and one more, so that none is no failure. */
+/* Allocates zeroed space for a key's elements and one more, so that an empty list is not NULL. */
 static aorta_status get_list(const struct aorta_rows_reader *reader, const struct aorta_fields *object, const char *key,
                              size_t size, void **list, struct aorta_json_cursor *cursor) {
     const struct aorta_json_value *field = aorta_fields_get(object, key);
@@ -183,12 +184,12 @@ static aorta_status read_profile(struct aorta_rows_reader *reader, const struct 
 
 /* ---- overlap ---- */
 
-/* What the line says of the iteration before. NaN: nothing. */
+/* Values of the line about the previous iteration. NaN: unknown. */
 struct place {
     double lead_ms, span_ms;
 };
 
-/* When the iteration before had ended; INT64_MIN: not known, or it does not matter. */
+/* End of the previous iteration. INT64_MIN if unknown or irrelevant. */
 static int64_t end_before(const struct aorta_profile *profile, struct place place) {
     const int64_t span_ns =
         place.span_ms >= 0 && place.span_ms < 1e9 ? (int64_t)(place.span_ms * 1e6 + 0.5) : INT64_MAX;

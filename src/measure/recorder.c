@@ -16,7 +16,7 @@ enum { STREAM_LIMIT = 32, OPEN_LIMIT = 8 };
 
 struct open_range {
     int number;    /* −1: it is not recorded */
-    int innermost; /* that is recorded, itself or around it; −1: none */
+    int innermost; /* innermost recorded range, itself or around it; −1: none */
     struct aorta_stream *stream;
 };
 
@@ -25,12 +25,12 @@ struct slot {
     struct aorta_tracer *tracer; /* NULL: timestamps */
     struct aorta_range *ranges;  /* start and end are filled in when the slot is collected */
     size_t range_count;
-    size_t captured_count; /* ranges of a graph; those after them belong to one replay only */
+    size_t captured_count; /* ranges of the graph; later ranges belong to one replay only */
     int64_t *stamps;       /* pinned: two of each range */
     struct aorta_range_launches *launches;
     struct open_range open[OPEN_LIMIT]; /* from the outermost to the innermost */
     int open_count;
-    const char *begins;           /* label of the next range, if it begins one; NULL: none */
+    const char *begins;           /* name of the part that the next range begins; NULL: none */
     struct aorta_marker *markers; /* of parts of the step; time_ns is the number of their first range */
     size_t marker_count, captured_markers;
     uint64_t first_label;          /* of range 0; later ranges follow */

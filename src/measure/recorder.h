@@ -17,8 +17,8 @@ AORTA_MUST_USE aorta_status aorta_recorder_create(struct aorta_device *device, i
 void aorta_recorder_destroy(struct aorta_recorder *recorder);
 /* Switched off, begin and end queue nothing (for measuring the cost of recording). */
 void aorta_recorder_enable(struct aorta_recorder *recorder, bool enabled);
-/* From the next step on the device's times come from the tracer's records: ranges queue nothing, and those collected
- * have no times yet. NULL: ranges ask for a timestamp at each end. */
+/* From the next step on, times come from the tracer's records: ranges queue nothing, and collected ranges have no
+ * times yet. NULL: ranges queue a timestamp at each end. */
 void aorta_recorder_trace(struct aorta_recorder *recorder, struct aorta_tracer *tracer);
 /* Starts iteration `index` in a slot; the slot's former content is dropped. */
 void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t index);
@@ -31,15 +31,15 @@ void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t in
 void aorta_recorder_launched(struct aorta_recorder *recorder);
 /* All of the step has been queued. */
 void aorta_recorder_queued(struct aorta_recorder *recorder);
-/* Ranges are nested: the end is that of the last one that began, on its stream. Inner ones (profile.h) are recorded
- * while a tracer records, within another. AORTA_INTERNAL when the slot is full (names the limit). Without a recorder
- * both do nothing. */
+/* Ranges are nested: aorta_range_end ends the last range that began, on its stream. Inner ranges (profile.h) are
+ * recorded only with a tracer and within another range. AORTA_INTERNAL when the slot is full (names the limit). Without
+ * a recorder both do nothing. */
 AORTA_MUST_USE aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_stream *stream,
                                               const struct aorta_range_info *info);
 AORTA_MUST_USE aorta_status aorta_range_end(struct aorta_recorder *recorder);
-/* The next range is the first of a part of the step ("forward"; static), which a marker at its start names. */
+/* The next range begins a part of the step ("forward"; a static string). A marker at its start gets this name. */
 void aorta_recorder_begins(struct aorta_recorder *recorder, const char *part);
-/* A call of the host, by its own clock; belongs to the slot being recorded. */
+/* Adds a host call, in host time, to the slot being recorded. */
 AORTA_MUST_USE aorta_status aorta_recorder_host(struct aorta_recorder *recorder, enum aorta_host_kind kind,
                                                 int64_t start_ns, int64_t end_ns);
 /* After the device has finished the slot's work. The caller frees the profile. */

@@ -60,7 +60,7 @@ bool aorta_run_is_directory(const char *path) {
 
 struct file {
     char path[4096];
-    int rank;             /* that the name says; -1: none */
+    int rank;             /* from the file's name; -1: none */
     int64_t line, offset; /* of the line being read: number from 1, first byte from 0 */
     size_t first_step;    /* index of the file's first step */
     int64_t recorded;     /* lines with ranges so far */
@@ -119,7 +119,8 @@ struct window {
     size_t at, end, capacity;
 };
 
-/* Moves what is left to the front, doubles the capacity where that is full, and reads on; *got is 0 at the end. */
+/* Moves the remaining bytes to the front, doubles the capacity if full, and reads more. *got is 0 at the end of the
+ * file. */
 static aorta_status read_on(struct window *window, const struct file *file, size_t *got) {
     static const size_t first = 1 << 20, most = 256 << 20; /* an iteration has a few hundred bytes a kernel */
     if (window->at) memmove(window->bytes, window->bytes + window->at, window->end - window->at);
@@ -138,7 +139,7 @@ static aorta_status read_on(struct window *window, const struct file *file, size
     return NULL;
 }
 
-/* The next line with its end, or what follows the last end; *length is 0 when all is passed. */
+/* The next line with its newline, or an unfinished last line. *length is 0 at the end. */
 static aorta_status next_line(struct window *window, const struct file *file, const char **line, size_t *length) {
     const char *stop = NULL;
     for (size_t scanned = 0, got = 1; !stop && got;) { /* scanned: bytes without the end of a line */
@@ -182,7 +183,7 @@ static aorta_status read_file(struct aorta_run *run, struct file *file, const st
     return status;
 }
 
-/* One file, whatever its name, as a run of the rank that its lines name; all its ranges. */
+/* Reads one file of any name, with all ranges, as a run of the rank in its lines. */
 static aorta_status read_alone(const char *path, const struct aorta_log *log, struct aorta_run *run) {
     struct file file = {.rank = -1};
     size_t capacity = 0;
@@ -308,7 +309,7 @@ void aorta_run_free(struct aorta_run *run) {
 
 /* ---- traces ---- */
 
-/* Device times come from the kernels where all iterations have them: a mixture would compare unlike things. */
+/* Kernels replace ranges only if all iterations have them, as a mixture would not be comparable. */
 bool aorta_run_take_kernels(struct aorta_run *run) {
     bool any = false;
     for (size_t i = 0; i < run->step_count; i++) {
@@ -328,7 +329,7 @@ static int64_t step_ns_of(const struct aorta_step_metrics *step) {
     return step->step_ms > 0 && step->step_ms < 1e9 ? (int64_t)(step->step_ms * 1e6 + 0.5) : 0;
 }
 
-/* The steps of ranks[rank] whose ranges were read, as a trace; NULL: there are none. */
+/* Makes a trace of the steps of ranks[rank] whose ranges were read. NULL if there are none. */
 static aorta_status make_trace(const struct aorta_run *run, size_t rank, size_t first, size_t end, const char *path,
                                struct aorta_trace **trace) {
     struct aorta_measured_step *steps = calloc(end - first + 1, sizeof *steps);
@@ -355,7 +356,7 @@ static bool has_ranges(const struct aorta_run *run) {
 }
 
 aorta_status aorta_run_traces(const struct aorta_run *run, struct aorta_trace_list *list) {
-    if (!has_ranges(run)) return NULL; /* each says that nothing was recorded */
+    if (!has_ranges(run)) return NULL; /* no step has ranges */
     for (size_t i = 0, start = 0, end; i < run->rank_count; i++, start = end) {
         struct aorta_trace *trace = NULL;
         char path[4096];

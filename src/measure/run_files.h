@@ -19,7 +19,7 @@ struct aorta_run {
     size_t rank_count;
     struct aorta_step_metrics *steps; /* by rank, then in the order of the file; texts are in `strings` */
     size_t step_count, step_capacity;
-    int64_t read_every; /* 1: all ranges were read; N: those of every Nth recorded iteration of each rank */
+    int64_t read_every; /* ranges were read of every Nth recorded iteration of each rank; 1: of all */
     bool simulated;
     bool original;     /* files of the Python toolkit: no launch times, coarse compute ranges */
     size_t torn_lines; /* incomplete last lines left out (the run was killed) */
@@ -27,7 +27,7 @@ struct aorta_run {
     struct aorta_texts strings;
 };
 
-/* The iterations of one rank: steps follow one another without a gap where `absent` is 0. */
+/* The iterations of one rank. They have no gaps if `absent` is 0. */
 struct aorta_run_coverage {
     int64_t first, last; /* global_step */
     int64_t count, absent;
@@ -38,13 +38,13 @@ struct aorta_run_coverage aorta_run_coverage(const struct aorta_run *run, size_t
 
 /* AORTA_USAGE: no such directory or no such file in it; AORTA_FORMAT: a malformed line, with file, line and byte.
  * Missing ranks and steps, and torn last lines are warnings in the log and stay visible in the run. `read_every`: see
- * the run; 0: aorta_run_read_every of the files, which the log reports when it is not 1. What a line has beside ranges
+ * the run; 0: aorta_run_read_every of the files, which the log reports when it is not 1. What a line has besides ranges
  * is always read. */
 AORTA_MUST_USE aorta_status aorta_run_read(const char *directory, const char *label, int64_t read_every,
                                            const struct aorta_log *log, struct aorta_run *run);
 void aorta_run_free(struct aorta_run *run);
 
-/* Where all iterations were traced `profile` becomes the kernels', `kernel_profile` the ranges': true. */
+/* If all iterations were traced, swaps the profiles, so that `profile` has the kernels, and returns true. */
 bool aorta_run_take_kernels(struct aorta_run *run);
 /* A trace of each rank with ranges, which borrow the run. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_run_traces(const struct aorta_run *run, struct aorta_trace_list *list);
@@ -54,18 +54,17 @@ bool aorta_run_is_directory(const char *path);
 int64_t aorta_run_read_every(int64_t bytes);
 
 /* One line of a file, with its ranges or without: the inverse of aorta_metrics_format, and for the original Python
- * toolkit's lines. The line itself says how long before its iteration another had ended. AORTA_FORMAT names the key or
+ * toolkit's lines. The line has the time from the end of the previous iteration. AORTA_FORMAT names the key or
  * the byte; on failure *step is empty. */
 AORTA_MUST_USE aorta_status aorta_run_parse_line(const char *line, size_t length, bool with_ranges,
                                                  struct aorta_run *run, struct aorta_step_metrics *step);
 void aorta_run_step_free(struct aorta_step_metrics *step);
 
-/* Steps that a recorder of ours measured, as a trace like any other: how the metrics lines of runs come to their
- * analysis. */
+/* Converts steps that our recorder measured to a trace, so that metrics lines are analyzed like other traces. */
 
 struct aorta_measured_step {
     int64_t number;
-    int64_t step_ns;                     /* from step to step, as the run measured it; 0: not known */
+    int64_t step_ns;                     /* the step's time, as the run measured it; 0: unknown */
     const struct aorta_profile *profile; /* with its overlap; borrowed until the trace is freed */
 };
 

@@ -36,7 +36,7 @@ int64_t aorta_profiler_schedule_first_step(const struct aorta_profiler_schedule 
 
 struct aorta_step_traces {
     struct aorta_step_traces_settings settings; /* but for its strings */
-    struct aorta_file_path directory, chrome;   /* theirs; empty: none */
+    struct aorta_file_path directory, chrome;   /* copies of the settings'; empty: none */
     struct aorta_kineto *file;                  /* NULL: none is open */
     int64_t cycle;                              /* that the file is of */
     struct aorta_file_path path;                /* of the file; the first of two */

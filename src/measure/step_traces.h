@@ -4,8 +4,8 @@
 
 #include "measure/kineto_write.h"
 
-/* As torch.profiler.schedule: cycles of `wait` steps left out, `warmup` steps seen and thrown away, `active` steps
- * written; `repeat` cycles, 0: until the run ends. Each cycle is a file. */
+/* As torch.profiler.schedule: a cycle skips `wait` steps, traces and drops `warmup` steps, and writes `active` steps.
+ * `repeat` cycles; 0: until the run ends. Each cycle is a file. */
 struct aorta_profiler_schedule {
     int64_t wait, warmup, active, repeat;
 };
@@ -20,8 +20,8 @@ int64_t aorta_profiler_schedule_first_step(const struct aorta_profiler_schedule 
 struct aorta_step_traces_settings { /* strings are copied, but for those of `about`, which are borrowed until close */
     struct aorta_profiler_schedule schedule;
     const char *directory; /* for TensorBoard: <directory>/rank<R>/<host>_<pid>.<time>.pt.trace.json; NULL: none */
-    const char *chrome;    /* for chrome://tracing and Perfetto: this file; where there are several cycles, with
-                              _step<first step> before its ending. NULL: none */
+    const char *chrome; /* for chrome://tracing and Perfetto: this file, with _step<first step> before its suffix unless
+                           `repeat` is 1. NULL: none */
     struct aorta_kineto_about about;
 };
 
@@ -31,16 +31,16 @@ struct aorta_step_traces;
 AORTA_MUST_USE aorta_status aorta_step_traces_open(const struct aorta_step_traces_settings *settings,
                                                    struct aorta_step_traces **traces);
 /* Writes a step that the schedule asks for; else returns at once. Steps come in order. After a failure nothing is
- * written. Where kernels are traced, the thread of the metrics lines calls it, so that the one that launches the next
- * step does not wait for a disk. */
+ * written. With traced kernels the thread of the metrics lines calls it, so that the launching thread does not wait
+ * for a disk. */
 AORTA_MUST_USE aorta_status aorta_step_traces_add(struct aorta_step_traces *traces,
                                                   const struct aorta_step_metrics *metrics,
                                                   const struct aorta_activity_record *records, size_t count);
 /* Ends the file, also in the middle of a cycle. */
 AORTA_MUST_USE aorta_status aorta_step_traces_finish(struct aorta_step_traces *traces);
-/* Files written so far, whole; the path of the last one lives until close ("": none). */
+/* Number of complete files. *last is the path of the last file ("": none), valid until close. */
 int64_t aorta_step_traces_written(const struct aorta_step_traces *traces, const char **last);
-/* What finish has not written is lost. NULL is fine. */
+/* Steps not written by finish are lost. NULL is fine. */
 void aorta_step_traces_close(struct aorta_step_traces *traces);
 
 #endif

@@ -13,7 +13,7 @@
 
 enum { RECORD_LIMIT = 1 << 18 }; /* not taken yet: about 25 MB */
 
-/* A name as the library writes it, and in readable form; both interned. */
+/* A mangled name and its demangled form, both interned. */
 struct readable {
     const char *mangled, *name;
 };
@@ -92,7 +92,7 @@ aorta_status aorta_tracer_open_backend(const struct aorta_tracer_backend *backen
 void aorta_tracer_close(struct aorta_tracer *tracer) {
     if (!tracer) return;
     if (tracer->backend) {
-        aorta_status_free(aorta_tracer_stop(tracer)); /* nobody asks for its failure any more */
+        aorta_status_free(aorta_tracer_stop(tracer)); /* the failure cannot be reported */
         tracer->backend->close(tracer->state);
     }
     aorta_texts_free(&tracer->names);
@@ -121,7 +121,7 @@ aorta_status aorta_tracer_stop(struct aorta_tracer *tracer) {
 /* ---- records that have arrived ---- */
 
 static aorta_status grow_buffer(struct aorta_tracer *tracer) {
-    if (tracer->count == RECORD_LIMIT) { /* nobody takes them: the older half goes */
+    if (tracer->count == RECORD_LIMIT) { /* records were not taken: drops the older half */
         size_t half = tracer->count / 2;
         memmove(tracer->records, tracer->records + half, (tracer->count - half) * sizeof *tracer->records);
         tracer->count -= half;
@@ -132,7 +132,8 @@ static aorta_status grow_buffer(struct aorta_tracer *tracer) {
                                "kernel records");
 }
 
-/* Libraries give mangled names; people and other tools' files have them demangled. Few kernels' are, and seldom new. */
+/* Demangles names, as users and other tools' files have them. A linear search is enough, as few names are mangled and
+ * new names are rare. */
 static const char *intern_name(struct aorta_tracer *tracer, const char *given) {
     const char *mangled = aorta_intern(&tracer->names, given);
     if (!mangled || strncmp(mangled, "_Z", 2) != 0) return mangled;
@@ -162,8 +163,8 @@ aorta_status aorta_tracer_receive(struct aorta_tracer *tracer, const struct aort
 
 static aorta_status fetch(struct aorta_tracer *tracer, bool all) {
     AORTA_TRY(tracer->backend->fetch(tracer->state, all, tracer));
-    /* Libraries deliver in the order of launches, more or less, so that with a record all that ended before it began
-     * has come. */
+    /* Libraries deliver records roughly in the order of launches. So when a record arrives, all work that ended before
+     * its start has arrived. */
     int64_t complete_ns = tracer->latest_start_ns;
     if (complete_ns > INT64_MIN) complete_ns -= tracer->backend->disorder_ns;
     if (all) complete_ns = aorta_clock_ns();

@@ -1,8 +1,8 @@
 /* The kernel tracer: records of the device's work. The vendor's profiler library (CUPTI, rocprofiler-sdk) records start
  * and end of every kernel, copy and fill, from any launcher.
  *
- * Records arrive late: only when everything launched around them has finished, too. So a step's records are taken once
- * aorta_tracer_reached confirms them (measure/metrics.h writes the lines of finished steps after that).
+ * Records arrive late, only after neighbouring launches have finished, too. So a step's records are taken once
+ * aorta_tracer_reached returns true (measure/metrics.h then writes the step's line).
  *
  * One tracer per process, because the vendors' libraries allow one. Thread-safe from open to close. Memory is bounded:
  * records that are not taken in time are dropped, oldest first, and counted. */
@@ -18,7 +18,7 @@
 struct aorta_activity_record {
     int64_t start_ns, end_ns; /* device clock */
     enum aorta_trace_kind kind;
-    const char *name;           /* the kernel's, demangled where the library does so; "copy host to device", "fill" */
+    const char *name;           /* kernel's name, demangled; "copy host to device", "fill" */
     uint32_t stream;            /* the library's number of the stream */
     uint32_t device, context;   /* the library's numbers */
     uint32_t correlation;       /* of the launch; 0: unknown */
@@ -29,7 +29,7 @@ struct aorta_activity_record {
     uint8_t copy_kind;          /* CUpti_ActivityMemcpyKind; 0: not known */
     uint32_t grid[3], block[3]; /* kernels */
     uint32_t registers, shared_bytes;
-    uint32_t channel;      /* the hardware queue it came through, by the library's number */
+    uint32_t channel;      /* the library's number of the hardware queue */
     uint32_t channel_type; /* CUpti_ChannelType: 1 compute, 2 copy engine, 3 decompression; 0: channel unknown */
 };
 
@@ -60,16 +60,16 @@ extern const struct aorta_library_description aorta_cupti_library, aorta_rocprof
  * AORTA_CONFIG: a CPU device; AORTA_UNSUPPORTED: the library is missing, too old or refused, with what to do about it;
  * AORTA_USAGE: the process has a tracer already. */
 AORTA_MUST_USE aorta_status aorta_tracer_open(struct aorta_device *device, struct aorta_tracer **tracer);
-/* Stops tracing and drops records that were not taken. NULL is fine. Profiles taken from it end with it: they borrow
- * names. */
+/* Stops tracing and drops records that were not taken. NULL is fine. Profiles taken from the tracer borrow its names
+ * and must not be used afterwards. */
 void aorta_tracer_close(struct aorta_tracer *tracer);
 
 /* While stopped, the program runs at full speed and nothing is recorded. Open starts. */
 AORTA_MUST_USE aorta_status aorta_tracer_start(struct aorta_tracer *tracer);
 AORTA_MUST_USE aorta_status aorta_tracer_stop(struct aorta_tracer *tracer);
 
-/* Fetches finished records of the library. `all`: also records that it would still hold back; the device must be idle
- * then. */
+/* Fetches finished records from the library. `all`: also records that the library would deliver later; the device must
+ * be idle. */
 AORTA_MUST_USE aorta_status aorta_tracer_flush(struct aorta_tracer *tracer, bool all);
 /* Fetches, then says whether all records of work that ended before to_ns have arrived. */
 AORTA_MUST_USE aorta_status aorta_tracer_reached(struct aorta_tracer *tracer, int64_t to_ns, bool *reached);
@@ -79,7 +79,7 @@ AORTA_MUST_USE aorta_status aorta_tracer_reached(struct aorta_tracer *tracer, in
  * Launches are numbered in order, and every record has the number of its launch (correlation). Nodes of graphs get a
  * label when they are captured, and every record of such a node has it. One thread records. */
 
-/* The number of now: launches that this thread makes later have larger ones. */
+/* The current launch number. Later launches of this thread have larger numbers. */
 uint32_t aorta_tracer_launches(struct aorta_tracer *tracer);
 static inline bool aorta_launched_after(uint32_t launch, uint32_t number) {
     return (int32_t)(launch - number) > 0; /* numbers begin anew after the largest */
@@ -90,9 +90,9 @@ void aorta_tracer_label(struct aorta_tracer *tracer, uint64_t label);
 /* Identifies the records of an iteration and of its ranges. */
 struct aorta_launches {
     uint32_t after, until; /* launches numbered after + 1 to until */
-    uint64_t first_label;  /* of range 0's nodes, where a graph launches them; the other ranges' follow */
+    uint64_t first_label;  /* label of range 0's graph nodes; the labels of later ranges follow */
     struct aorta_range_launches {
-        uint32_t after, until; /* launched one by one */
+        uint32_t after, until; /* launched outside of graphs */
     } * ranges;                /* owned; NULL: the iteration was not traced */
 };
 
@@ -110,14 +110,14 @@ struct aorta_tracer_facts aorta_tracer_get_facts(struct aorta_tracer *tracer);
 
 /* ---- backends ---- */
 
-/* A call of the driver that does nothing else: its number says where in the order of launches it is. */
+/* A driver call without effect. Its number shows its position in the order of launches. */
 struct aorta_tracer_call {
     void (*call)(void *user);
     void *user;
 };
 
 struct aorta_tracer_backend {
-    int64_t disorder_ns;   /* records of work so much earlier may still follow one; 0: in the order of launches */
+    int64_t disorder_ns;   /* records may arrive out of order by this time; 0: in the order of launches */
     void (*prepare)(void); /* called before the first use of a device; NULL: nothing */
     /* Loads the library and prepares it; nothing is recorded yet. Fills library and path of *facts (strings live as
      * long as the state). */
@@ -146,8 +146,8 @@ AORTA_MUST_USE aorta_status aorta_tracer_open_backend(const struct aorta_tracer_
 /* The kernel view of an iteration: a profile whose ranges are the kernels and copies that ran. aorta_overlap_compute
  * works on it unchanged. Rules: docs/metrics.md. */
 
-/* Ranges of *profile: tag is the kernel's name, kind follows from the name, role is the usual one of that kind until
- * aorta_kernels_join finds a better one, stream counts the library's streams in order of first use. Timestamps that the
+/* Ranges of *profile: tag is the kernel's name, kind follows from the name, role is the usual role of that kind until
+ * aorta_kernels_join sets the range's, stream numbers the library's streams in order of first use. Timestamps that the
  * recorder queued are removed and counted (profile->kernels). Records need no order. */
 AORTA_MUST_USE aorta_status aorta_kernels_profile(const struct aorta_activity_record *records, size_t count,
                                                   struct aorta_profile *profile);
@@ -155,11 +155,11 @@ AORTA_MUST_USE aorta_status aorta_kernels_profile(const struct aorta_activity_re
 void aorta_number_collectives(struct aorta_range *ranges, size_t count);
 
 /* Joins the kernels of an iteration with its ranges: a kernel belongs to the range in which it was launched, or its
- * node captured. Kernels get what ranges know: role, function, layer, group, bytes, flops, launch time and the range's
- * tag (info.within); and the host's ranges and the markers. Ranges get their times, from their first kernel's start to
- * their last one's end; those without a kernel go. `records`: of which *kernels was made. done_ns: the time that the
- * last of the iteration's timestamps wrote, by which the records' clock is brought to the device's
- * (profile->kernels.clock_offset_ns); INT64_MIN: it is left as it is. */
+ * node captured. Kernels get the range's facts: role, function, layer, group, bytes, flops, launch time and tag
+ * (info.within). The kernel view also gets the host's ranges and the markers. Ranges get their times, from their first
+ * kernel's start to their last kernel's end; ranges without a kernel are dropped. `records`: the records of *kernels.
+ * done_ns: the time that the iteration's last timestamp wrote, by which the records' clock is shifted to the device's
+ * (profile->kernels.clock_offset_ns); INT64_MIN: no shift. */
 AORTA_MUST_USE aorta_status aorta_kernels_join(struct aorta_profile *kernels,
                                                const struct aorta_activity_record *records,
                                                struct aorta_profile *ranges, const struct aorta_launches *launches,

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Small ones: a buffer comes back when all its records are complete, and lines of steps wait for it. */
+/* Small buffers, as CUPTI returns a buffer when all its records are complete, and metrics lines wait for it. */
 enum { BUFFER_BYTES = 64 << 10, BUFFER_LIMIT = 512 };
 
-/* A node of a graph: labelled when it was captured, or made of another one. */
+/* A node of a graph: captured and labelled, or cloned from another node. */
 struct node {
     uint64_t id;
     uint64_t original; /* 0: it was captured */
@@ -27,7 +27,7 @@ struct cupti {
     void *subscriber;
     struct aorta_tracer_call call;
     _Atomic pthread_t recorder;   /* the thread whose launches are numbered and whose nodes are labelled */
-    _Atomic uint32_t last_number; /* of its last call that was asked to be numbered */
+    _Atomic uint32_t last_number; /* of the thread's last call that was made to get a number */
     pthread_mutex_t node_lock;    /* of the following */
     uint64_t label;               /* of nodes from now on */
     struct node *nodes;           /* owned */
@@ -38,8 +38,8 @@ struct cupti {
     struct aorta_cupti_version version;
 };
 
-/* CUPTI's callbacks carry no argument of ours, and it serves one client in a process: the one place where the program
- * cannot do without a variable of its own. The lock keeps a late callback away from a tracer that is being closed. */
+/* Global, as CUPTI's callbacks have no user argument and CUPTI serves one client per process. The lock keeps late
+ * callbacks from using a tracer that is being closed. */
 static pthread_mutex_t active_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cupti *active;
 
@@ -92,14 +92,14 @@ static void complete_buffer(void *context, uint32_t stream, uint8_t *bytes, size
     pthread_mutex_unlock(&active_lock);
 }
 
-/* The device clock of device.h is CLOCK_MONOTONIC; asked for it here, CUPTI converts GPU times to the same. */
+/* Makes CUPTI convert GPU times to CLOCK_MONOTONIC, the device clock of device.h. */
 static uint64_t device_clock(void) {
     return (uint64_t)aorta_clock_ns();
 }
 
 /* ---- what work belongs to: callbacks on the thread that launches or captures ---- */
 
-/* A node that finds no memory belongs to nothing. */
+/* If memory is exhausted the node gets no label. */
 static void note_node(struct cupti *cupti, uint32_t id, const struct aorta_cupti_graph *graph) {
     const bool cloned = id == AORTA_CUPTI_GRAPHNODE_CLONED;
     struct node node = {0};
@@ -257,7 +257,7 @@ static void free_state(struct cupti *cupti) {
 
 static void cupti_close(void *state) {
     struct cupti *cupti = state;
-    cupti->api.flush(AORTA_CUPTI_FLUSH_FORCED); /* so that CUPTI gives its buffers back */
+    cupti->api.flush(AORTA_CUPTI_FLUSH_FORCED); /* so that CUPTI returns its buffers */
     pthread_mutex_lock(&active_lock);
     active = NULL;
     pthread_mutex_unlock(&active_lock);
@@ -269,7 +269,7 @@ static aorta_status enable_callback(struct cupti *cupti, uint32_t domain, uint32
     return check(cupti, "cuptiEnableCallback", cupti->api.enable_callback(1, cupti->subscriber, domain, id));
 }
 
-/* Whether launches are numbered as expected: each call has a number, and a larger one than the call before. */
+/* Checks that launches are numbered: each call has a larger number than the call before. */
 static aorta_status check_numbers(struct cupti *cupti) {
     const uint32_t first = cupti_launches(cupti), second = cupti_launches(cupti);
     if (first && aorta_launched_after(second, first)) return NULL;

@@ -1,8 +1,8 @@
 /* Kernel records of AMD GPUs through rocprofiler-sdk's buffered tracing.
  *
- * The library is configured once for the life of the process, before HIP begins, as it replaces HIP's functions then. A
- * tracer starts and stops this configuration. Two facts come from the launching thread: the launch's number, which the
- * library returns with the record, and the stream that HIP works on. Neither nodes of graphs nor hardware queues beyond
+ * The library is configured once per process, before HIP starts, as it replaces HIP's functions. A tracer starts and
+ * stops this configuration. The launching thread provides the launch's number, which the library returns with the
+ * record, and HIP's stream. Neither nodes of graphs nor hardware queues beyond
  * HSA's are known. */
 #include "base/array.h"
 #include "base/clock.h"
@@ -20,10 +20,10 @@
 #include <string.h>
 #include <time.h>
 
-/* The little of rocprofiler-sdk's binary interface that we use, declared here so that no ROCm is needed to build. Facts
+/* The part of rocprofiler-sdk's binary interface that we use, declared here so that no ROCm is needed to build. Facts
  * from AMD's rocprofiler-sdk/fwd.h, registration.h, context.h, buffer.h, buffer_tracing.h, callback_tracing.h and
- * external_correlation.h of version 1.0 (ROCm 7.0), whose structs grow at their end only. Handles are structs of one
- * uint64_t there, which are passed as one; enums have 32 bits. */
+ * external_correlation.h of version 1.0 (ROCm 7.0), whose structs grow at their end only. Its handles are structs of
+ * one uint64_t, which are passed like a uint64_t; enums have 32 bits. */
 enum {
     AORTA_ROCPROFILER_OLDEST = 10000,      /* major, minor, patch: 1.0.0 */
     AORTA_ROCPROFILER_STARTS_LATE = 10300, /* 1.3.0 may be configured after HIP has begun */
@@ -214,7 +214,8 @@ static void on_event(struct aorta_rocprofiler_callback event, uint64_t *between,
         on_stream(&event);
 }
 
-/* On the thread that launches: the record will have the stream above the number. */
+/* Called on the launching thread. The record gets this value: the stream in the upper 32 bits, the launch's number in
+ * the lower. */
 static int on_request(uint64_t thread, uint64_t context, uint32_t kind, int32_t operation, uint64_t internal,
                       uint64_t *external, void *user) {
     (void)thread, (void)context, (void)kind, (void)operation, (void)internal, (void)user;
@@ -291,7 +292,8 @@ static bool take(const char *call, uint32_t result) {
     return false;
 }
 
-/* -1: the library shall drop the configuration. Names come from the start on, records while a tracer runs. */
+/* Returns -1 to make the library drop the configuration. Names are reported from now on, records while a tracer runs.
+ */
 static int initialise(void (*finalize)(void), void *user) {
     static const int32_t symbol = AORTA_ROCPROFILER_KERNEL_SYMBOL, set = AORTA_ROCPROFILER_STREAM_SET;
     static const uint32_t requests[] = {AORTA_ROCPROFILER_REQUEST_MEMORY_COPY,

@@ -130,7 +130,7 @@ const char *aorta_model_unit_name(const struct aorta_model *model, int unit) {
     return model->unit_names[unit];
 }
 
-/* Device memory that lives as long as the model; `name` stands in the message when it does not fit. */
+/* Device memory that lives as long as the model; `name` is in the message when it does not fit. */
 static aorta_status take(struct aorta_model *model, const char *name, int64_t elements, size_t element_size,
                          void *place) {
     const size_t bytes = (size_t)elements * element_size;

@@ -55,8 +55,8 @@ struct aorta_unit_view {
 
 struct aorta_model;
 
-/* The place of a layer's output from its forward pass on, and the place that backward passes read: the same memory, or
- * with shape.output_copies a second one, which the caller fills in between. */
+/* Where forward writes a layer's output, and where backward reads it: the same memory, or with shape.output_copies a
+ * copy, which the caller makes in between. */
 struct aorta_layer_output {
     const void *made;
     void *copy; /* NULL without output_copies */
@@ -64,10 +64,10 @@ struct aorta_layer_output {
 };
 
 /* Makes names, shapes and parameters. take_memory allocates the activations on the device, once, before the first pass;
- * AORTA_MEMORY names the tensor that did not fit. `reuse` (by unit; NULL: none): the caller's memory, which is used
- * before any is allocated; its contents are lost. A layer's: from its forward pass until its backward pass has run, for
- * its activations. The root unit's: from the input's forward pass until the backward pass of layer 0 has run, for
- * tensors that are not read after that. Not with output_copies. */
+ * AORTA_MEMORY names the tensor that did not fit. `reuse` (by unit, or NULL): memory of the caller that is used
+ * before any is allocated. Its contents are lost. A layer's memory is used for its activations, from its forward pass
+ * until its backward pass has run. The root unit's memory is used for tensors that are read only from the input's
+ * forward pass until the backward pass of layer 0 has run. Not with output_copies. */
 AORTA_MUST_USE aorta_status aorta_model_create(struct aorta_device *device, const struct aorta_model_shape *shape,
                                                struct aorta_model **model);
 AORTA_MUST_USE aorta_status aorta_model_take_memory(struct aorta_model *model, const struct aorta_place *reuse);
@@ -79,16 +79,16 @@ int aorta_model_parameter_count(const struct aorta_model *model);
 const struct aorta_parameter *aorta_model_parameter(const struct aorta_model *model, int index);
 int aorta_model_parameter_index(const struct aorta_model *model, int unit, int slot);
 int64_t aorta_model_element_count(const struct aorta_model *model); /* over all parameters */
-/* Products and attention of a part of a step: the members of a range for arithmetic, and for bytes read and written at
- * least. */
+/* The work of a part of a step, products and attention only: a range's arithmetic, and the least bytes read and
+ * written. */
 struct aorta_range_info aorta_model_layer_work(const struct aorta_model *model, bool backward);
 struct aorta_range_info aorta_model_input_work(const struct aorta_model *model, bool backward);
 struct aorta_range_info aorta_model_head_work(const struct aorta_model *model); /* forward and backward */
 struct aorta_layer_output aorta_model_output(const struct aorta_model *model, int layer);
 const char *aorta_model_unit_name(const struct aorta_model *model, int unit); /* "encoder.layers.0", "root" */
 
-/* The start value of a parameter, the same for the same seed on every rank: elements [first, first + count) into host
- * memory. */
+/* Writes elements [first, first + count) of a parameter's start value to host memory. They depend only on the seed, not
+ * on the rank. */
 void aorta_model_initialise(const struct aorta_model *model, int parameter, uint64_t seed, int64_t first, int64_t count,
                             float *values);
 
@@ -105,17 +105,17 @@ struct aorta_pass {
     struct aorta_stream *stream;
     struct aorta_recorder *recorder; /* NULL: nothing is recorded */
     enum aorta_role role;            /* of the stream, for the recorder */
-    bool inner;                      /* a range is around the whole pass: operations are inner ranges of it */
+    bool inner;                      /* operations are inner ranges of the caller's range around the pass */
     struct aorta_step_state *state;
     uint64_t seed; /* of dropout */
     uint32_t rank, micro;
     float loss_weight;     /* of this micro-batch in the step's loss: 1 / gradient_accumulation */
-    float gradient_weight; /* the same for its gradients: 1 / (gradient_accumulation × ranks that are summed over) */
+    float gradient_weight; /* weight of its gradients: 1 / (gradient_accumulation × ranks that are summed over) */
     bool accumulate;       /* add to the gradients instead of overwriting them */
     int gemm_chunks;       /* launches that each matrix product is cut into; 0 counts as 1 */
     /* Called when the launches that complete a parameter's gradient have been queued; NULL: not wanted. */
     aorta_status (*gradient_ready)(void *user, int parameter);
-    /* Called just before what reads the copy of a layer's output is queued; NULL: not wanted. */
+    /* Called just before work that reads the copy of a layer's output is queued; may be NULL. */
     aorta_status (*output_needed)(void *user, int layer);
     void *user;
 };

@@ -22,7 +22,7 @@ enum {
     NORM2_BIAS,
     LAYER_PARAMETERS
 };
-/* And of the root unit's. */
+/* Positions of the root unit's parameters. */
 enum {
     EMBEDDING_WEIGHT,
     DENSE_WEIGHT,
@@ -83,7 +83,7 @@ struct aorta_model {
     struct aorta_owned owned;
     struct aorta_place reuse; /* while memory is taken: unused part of the caller's memory for this unit */
     /* root unit */
-    void *dense;     /* [N, F·d] in dtype; NULL for fp32 (the batch serves) */
+    void *dense;     /* [N, F·d] in dtype; NULL for fp32, which reads the batch */
     void *embedded;  /* [N, D] */
     void *order;     /* of the categorical ids, for the embedding's backward pass; NULL: the device needs none */
     void *x0;        /* [N, E] */
@@ -96,13 +96,13 @@ struct aorta_model {
     void *dy, *dsum; /* [N, E]; gradient with respect to a layer's output and input, swapped layer by layer */
     void *dx;        /* [N, E] */
     void *dhidden;   /* [N, H] */
-    void *dqkv;      /* [N, 3E], in the memory of dhidden: one is dead when the other is made */
+    void *dqkv;      /* [N, 3E], in the memory of dhidden, which is no longer used then */
     void *dcontext;  /* [N, E] */
     void *dembedded; /* [N, D] */
     void *attention_scratch;
 };
 
-/* Shapes of operations. `pass`: of the random draws. */
+/* Shapes of operations. `pass` provides seed, rank and micro-batch of the random draws. */
 struct aorta_embedding aorta_model_embedding(const struct aorta_model *model);
 struct aorta_attention aorta_model_attention(const struct aorta_model *model, const struct aorta_pass *pass, int layer);
 

@@ -78,7 +78,7 @@ static void op_add_product(struct aorta_range_info *work, const struct aorta_lin
 
 /* Rows [first, first + count) of a product that is cut into `of` launches. Where a piece has at least eight rows it
  * begins at a multiple of eight: matrices keep the alignment that the matrix library's fast kernels need. There are no
- * empty pieces: of rows too few, each is a piece. */
+ * empty pieces: with fewer rows than launches, each row is a piece. */
 struct piece {
     int index, of;
     int64_t first, count;
@@ -413,7 +413,8 @@ aorta_status aorta_model_input_forward(struct aorta_model *model, const struct a
     AORTA_TRY(aorta_add(pass->stream, model->x0, model->projected, s->dtype, model->rows * s->model_dim, 1));
     AORTA_TRY(aorta_range_end(pass->recorder));
     if (!model->order) return NULL;
-    /* Here the stream may wait for the first layer's weights, at the end of the backward pass it waits for nothing. */
+    /* Sorting is free here while the stream waits for the first layer's weights. At the end of backward it would not
+     * be. */
     AORTA_TRY(op_begin(embedding, "embedding_order", (struct aorta_range_info){0}));
     AORTA_TRY(aorta_embedding_order(pass->stream, &embedding_args));
     return aorta_range_end(pass->recorder);
@@ -485,7 +486,7 @@ static aorta_status embedding_backward(struct op unit, const struct aorta_batch 
     return op_ready(unit, EMBEDDING_WEIGHT, 1);
 }
 
-/* The embedding first: its gradient is most of the unit's, and can be reduced during the products after it. */
+/* The embedding's gradient comes first: it is most of the unit's and can be reduced during the products that follow. */
 aorta_status aorta_model_input_backward(struct aorta_model *model, const struct aorta_pass *pass,
                                         const struct aorta_batch *batch, const struct aorta_unit_view *root) {
     const struct op unit = {model, pass, root, -1, NULL}, projection = root_op(unit, "embedding_projection");

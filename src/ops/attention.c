@@ -89,7 +89,7 @@ static bool all_aligned(const void *const *pointers) {
     return true;
 }
 
-/* Whether the kernels for whole heads can be taken; they are written for NVIDIA's tensor cores. */
+/* Whether the kernels for whole heads can be used; they need NVIDIA's tensor cores. */
 static bool can_hold(struct aorta_stream *stream, const struct variant *variant, const struct aorta_attention *shape,
                      size_t shared_bytes, const void *const *pointers) {
     const struct aorta_device *device = aorta_stream_device(stream);
@@ -145,12 +145,12 @@ static aorta_status in_tiles(struct aorta_stream *stream, const struct variant *
     return aorta_ops_gpu_column_sums(stream, a->shape.dtype, a->dqkv, &bias);
 }
 
-/* With more heads than run at once, as many blocks as do, which fetch the next head ahead; where shared memory has no
- * fits no two heads, or heads are few, a block for each. */
+/* If there are more heads than blocks that run at once, only so many blocks are launched, and each loads its next head
+ * ahead. If there are few heads, or shared memory does not fit two, each head has its own block. */
 static struct aorta_gpu_grid backward_grid(struct aorta_stream *stream, const struct variant *variant,
                                            const struct aorta_attention *shape, int64_t *buffers) {
     const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(aorta_stream_device(stream));
-    enum { RESERVED = 1024 }; /* bytes of each block that the processor takes itself */
+    enum { RESERVED = 1024 }; /* bytes per block that the GPU reserves */
     const int64_t heads = shape->batch * shape->heads;
     const int64_t available = (int64_t)gpu->shared_bytes_per_block + RESERVED;
     const int64_t two = (int64_t)whole_backward_bytes(variant, shape, 2);
@@ -204,13 +204,14 @@ static aorta_status check_attention(const char *operation, const struct aorta_at
     return aorta_check_dropout(operation, shape->dropout);
 }
 
-/* On the CPU the probabilities of all heads, before dropout. */
+/* The CPU saves the probabilities of all heads, before dropout. */
 size_t aorta_attention_saved_bytes(const struct aorta_device *device, struct aorta_attention shape) {
     if (aorta_device_is_gpu(device)) return attention_saved_bytes_gpu(&shape);
     return (size_t)(shape.batch * shape.heads * shape.positions * shape.positions) * aorta_dtype_size(shape.dtype);
 }
 
-/* On the CPU, for one head: three tiles of weights, and fp32 copies of the seven pieces that backward reads and writes.
+/* The CPU needs three tiles of weights for one head, and fp32 copies of the seven pieces that backward reads and
+ * writes.
  */
 size_t aorta_attention_scratch_bytes(const struct aorta_device *device, struct aorta_attention shape) {
     if (aorta_device_is_gpu(device)) return (size_t)rows_of(&shape) * sizeof(float);
@@ -226,7 +227,7 @@ aorta_status aorta_attention_forward(struct aorta_stream *stream, const struct a
         AORTA_POINTERS({"qkv", a->qkv}, {"out", a->out}, {"saved", a->saved}, {"scratch", a->scratch}));
 }
 
-/* `out_in` is for devices that save less than the probabilities. */
+/* `out_in` is needed on devices that do not save the probabilities. */
 aorta_status aorta_attention_backward(struct aorta_stream *stream, const struct aorta_attention_args *a) {
     const struct aorta_attention *shape = &a->shape;
     AORTA_TRY(check_attention(backward_kernel.name, shape));
@@ -295,7 +296,7 @@ static aorta_status cross_entropy(const void *args) {
     return NULL;
 }
 
-/* Rows that 32 threads hold in their registers go several to a block. */
+/* If 32 threads hold a row in their registers, several rows share a block. */
 static aorta_status softmax(struct aorta_stream *stream, const struct aorta_softmax_args *a, enum aorta_ops_entry any,
                             enum aorta_ops_entry for_short) {
     const uintptr_t places = (uintptr_t)a->x | (uintptr_t)a->dp | (uintptr_t)a->out;
@@ -342,7 +343,7 @@ aorta_status aorta_cross_entropy(struct aorta_stream *stream, const struct aorta
 
 /* ---- of a product ---- */
 
-enum { MOST_APART = INT32_MAX / AORTA_SCORES_WIDTH }; /* elements from row to row: the kernels count them in 32 bits */
+enum { MOST_APART = INT32_MAX / AORTA_SCORES_WIDTH }; /* largest row stride: the kernels use 32-bit indices */
 
 bool aorta_ops_gpu_scores_fit(struct aorta_stream *stream, const struct aorta_scores_args *a) {
     const struct aorta_products *s = &a->shape;
@@ -361,7 +362,7 @@ static struct aorta_gpu_grid scores_grid(const struct aorta_products *shape) {
                                    .shared_bytes = AORTA_SCORES_BYTES};
 }
 
-/* Where one kernel makes both; else they are a product and a softmax. */
+/* One kernel computes product and softmax if it supports the shape. Otherwise they are separate kernels. */
 AORTA_PLAIN_KERNEL(scores_forward, NULL, aorta_scores_args, scores_grid(&a->shape));
 AORTA_PLAIN_KERNEL(scores_backward, NULL, aorta_scores_args, scores_grid(&a->shape));
 

@@ -8,8 +8,8 @@
 #include "ops/shared.h"
 
 enum {
-    TURNS = 4, /* of a thread in a share, where a sample is long */
-    LARGE = 4, /* shares for each multiprocessor pay for a copy of the table in its shared memory */
+    TURNS = 4, /* iterations of a thread per share, if a sample is long */
+    LARGE = 4, /* shares per multiprocessor from which a copy of the table in shared memory pays off */
 };
 
 struct aorta_shuffle aorta_shuffle_of(uint64_t seed, uint64_t epoch, int64_t count) {
@@ -43,7 +43,7 @@ static aorta_status draw_batch(const void *args) {
     return NULL;
 }
 
-/* Shares of the large kernel are as long for its more threads. */
+/* Shares per sample, so that a thread has about TURNS iterations in each. */
 static int64_t shares_of(const struct aorta_batch_draw *a, int64_t threads) {
     const int64_t values = a->positions * (a->dense_columns / 2 + a->sparse_columns + 2); /* one word each */
     return values / (4 * threads * TURNS) + 1;
@@ -148,7 +148,7 @@ static struct aorta_gpu_grid grid_of(int64_t count) {
     return aorta_ops_grid(aorta_ops_blocks(count, AORTA_IMAGE_THREADS), AORTA_IMAGE_THREADS);
 }
 
-/* Four channels for a thread where the kernel can take them so. */
+/* A thread copies four channels if number and alignment allow it. */
 static struct aorta_gpu_grid columns_grid(const struct aorta_image_args *a) {
     const bool fours = a->shape.channels % 4 == 0 && ((uintptr_t)a->x | (uintptr_t)a->y) % 16 == 0;
     return grid_of(pixels(&a->shape) * 9 * a->shape.channels / (fours ? 4 : 1));

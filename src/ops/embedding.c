@@ -1,9 +1,9 @@
-/* Embedding. On a GPU the backward pass sorts the places of the ids by id and adds up runs of one id. */
+/* Embedding. On a GPU the backward pass sorts the places of the ids by id and adds up the rows of equal ids. */
 #include "ops/cpu/cpu.h"
 #include "ops/gpu/gpu.h"
 #include "ops/ops.h"
 
-/* Rows are added in their own order. */
+/* The CPU adds rows in their given order and needs no sorting. */
 static aorta_status keep_order(const void *args) {
     (void)args;
     return NULL;
@@ -35,9 +35,9 @@ static aorta_status embedding_forward_gpu(struct aorta_stream *stream, const voi
 /* The parts of the workspace. The sorted pairs are in the memory of `order`, if there is any. */
 struct plan {
     int64_t count, blocks, range, ranges;
-    int passes; /* as many as the greatest key has bytes */
+    int passes; /* bytes of the greatest key */
     uint32_t *keys[2], *values[2], *histogram, *totals;
-    uint32_t *sorted_keys, *sorted_values; /* those of the last pass */
+    uint32_t *sorted_keys, *sorted_values; /* results of the last pass */
     float *head, *tail;
 };
 
@@ -53,13 +53,13 @@ static int passes_of(int64_t vocab) {
     return passes;
 }
 
-/* Few ids are summed in short ranges, so that there are enough of them for all multiprocessors. */
+/* With few ids the ranges are short, so that there are enough ranges for all multiprocessors. */
 static int64_t range_of(int64_t count) {
     if (count < 64 * 1024) return 8;
     return count < 512 * 1024 ? 32 : 128;
 }
 
-/* `memory` NULL: only how much is needed. */
+/* Returns the bytes that the plan needs. If `memory` is NULL, it does nothing else. */
 static size_t plan_make(struct plan *plan, const struct aorta_embedding *shape, uint32_t *order, void *memory) {
     size_t used = 0;
     plan->count = shape->rows * shape->features;
@@ -115,7 +115,7 @@ static aorta_status sort(struct aorta_stream *stream, const struct aorta_embeddi
     return aorta_ops_gpu_sort(stream, args, plan->passes, plan->keys, plan->values);
 }
 
-/* Checks, and lays it out in the workspace. */
+/* Checks the sizes and places the plan in the workspace. */
 static aorta_status plan_in_workspace(struct aorta_stream *stream, const struct aorta_embedding_args *a,
                                       struct plan *plan, struct aorta_ops_workspace *workspace) {
     if (a->shape.rows * a->shape.features > INT32_MAX || a->shape.vocab > INT32_MAX)

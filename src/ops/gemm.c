@@ -1,4 +1,5 @@
-/* Matrix products by oneDNN or OpenBLAS, which CMake chooses; 16-bit types without a product of their own in pieces. */
+/* Matrix products by oneDNN or OpenBLAS, which CMake chooses. If the library has no product for a 16-bit type, pieces
+ * are converted to fp32. */
 #include "ops/gemm.h"
 #include "ops/cpu/cpu.h"
 
@@ -79,8 +80,8 @@ static struct matrix matrix_of(const void *data, dnnl_data_type_t type, int64_t 
                            .data = (void *)data};
 }
 
-/* Everything a product needs; zero members do not exist yet. oneDNN keeps compiled products in a cache of its own, so
- * that making one for each call costs microseconds. */
+/* Everything a product needs; zero members do not exist yet. oneDNN keeps compiled products in an internal cache, so
+ * that creating one per call costs only microseconds. */
 struct product {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
@@ -164,7 +165,7 @@ static dnnl_status_t product_run(struct product *product, struct matrix matrices
 
 static aorta_status backend_typed(const struct aorta_products *gemm, enum aorta_dtype dtype, const void *a,
                                   const void *b, enum aorta_dtype c_dtype, void *c) {
-    (void)dtype; /* bf16 is all that backend_has admits */
+    (void)dtype; /* always bf16: backend_has accepts no other type */
     use_one_thread();
     struct matrix matrices[3] = {
         matrix_of(a, dnnl_bf16, gemm->m, gemm->k, gemm->lda, gemm->transpose_a),
@@ -225,7 +226,7 @@ static aorta_status check_gemm(const struct aorta_products *gemm) {
     return NULL;
 }
 
-/* A product over nothing is zero; libraries do not agree on it. */
+/* With k = 0 a product is zero; libraries do not agree on this case. */
 static void clear(const struct aorta_products *gemm, enum aorta_dtype dtype, void *c) {
     const size_t size = aorta_dtype_size(dtype);
     for (int64_t row = 0; row < gemm->m; row++)

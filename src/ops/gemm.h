@@ -13,7 +13,7 @@
 /* Name, version and instruction set of the library, e.g. "oneDNN 2.6.3, AVX512"; never freed. */
 const char *aorta_ops_gemm_library(void);
 
-/* One product, whatever `batch` is; everything in fp32. */
+/* Computes one product and ignores `batch`; everything is fp32. */
 AORTA_MUST_USE aorta_status aorta_gemm_f32(const struct aorta_products *gemm, const float *a, const float *b, float *c);
 
 /* a and b in `dtype` (fp32, bf16, fp16), c in `c_dtype` (the same type, or fp32); sums are fp32. */

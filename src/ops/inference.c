@@ -75,7 +75,7 @@ static aorta_status advance(const void *args) {
     return NULL;
 }
 
-/* Enough blocks to keep the device reading, but none with so few keys that joining costs more. */
+/* Enough blocks to use the memory bandwidth, but each with enough keys that joining results takes less time. */
 static int64_t splits_of(const struct aorta_gpu_properties *gpu, const struct aorta_cache_attend_args *a,
                          int64_t most_keys) {
     enum { LEAST_KEYS = 64, BLOCKS_EACH = 8 };
@@ -178,7 +178,7 @@ static aorta_status sample(const void *args) {
     return NULL;
 }
 
-/* One token from what p has more than q; q NULL: from p. */
+/* Draws one token from the excess of p over q, or from p if `all`. */
 static int64_t draw_rest(const struct aorta_accept_args *a, int64_t sequence, int64_t at, bool all) {
     const int64_t vocab = a->shape.vocab, row = at * a->shape.batch + sequence;
     const float *p = a->p + row * vocab, *q = a->q + (all ? 0 : row * vocab);

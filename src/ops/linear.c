@@ -112,7 +112,7 @@ static aorta_status multiply_without_library(struct aorta_stream *stream, const 
     return aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gemm, product->dtype, grid, &args, sizeof args);
 }
 
-/* c by the library where it offers that, else by our kernel. */
+/* Computes c by the library if it offers the product, else by our kernel. */
 static aorta_status multiply(struct aorta_stream *stream, const struct aorta_blas_product *product,
                              const struct aorta_blas_operands *operands) {
     bool done;
@@ -142,7 +142,7 @@ static aorta_status linear_backward_input_gpu(struct aorta_stream *stream, const
     return multiply(stream, &product, &operands);
 }
 
-/* dbias as a by-product of dweight, where the library can: then dy is read once. */
+/* Computes dbias together with dweight if the library can, so that dy is read only once. */
 static aorta_status try_with_bias(struct aorta_stream *stream, const struct aorta_linear_args *a,
                                   struct aorta_blas_product product, bool *done) {
     *done = false;

@@ -1,6 +1,6 @@
 /* Tensor operations, each ordered on the stream that is its first argument.
  *
- * Tensors are dense, row-major, in device memory; shapes follow the names as [rows, columns]. `dtype` is the type
+ * Tensors are dense, row-major, in device memory; shapes are given after names as [rows, columns]. `dtype` is the type
  * activations and weights are stored in (fp32, bf16, fp16); arithmetic and sums are fp32. Gradients of parameters,
  * LayerNorm statistics and optimizer state are always fp32. Buffers are the caller's and must not overlap unless a
  * comment says so. Formulas are PyTorch's (torch.nn.functional of the same name) unless a source is given.
@@ -15,23 +15,24 @@
 /* ---- settings and preparation of a device ---- */
 
 /* How a GPU multiplies matrices; the CPU has no choice to make. The fastest of the library's candidates for a shape is
- * taken; two runs may choose differently, and then differ in the last bits. */
+ * used. Two runs may choose different candidates, and their results then differ in the last bits. */
 struct aorta_ops_settings {
     bool allow_tf32;   /* fp32 products may round their operands to TF32 */
     bool own_products; /* by our plain kernels, never by the vendor's library: slow, for tests */
 };
-/* Holds from the next operation on; both are false before the first call. */
+/* Applies from the next operation on. Both settings are false before the first call. */
 AORTA_MUST_USE aorta_status aorta_ops_configure(struct aorta_device *device, const struct aorta_ops_settings *settings);
-/* On a GPU operations need scratch memory of the stream, the matrix library and compiled kernels. Each is got when
- * first needed, which is impossible inside a capture: run what will be captured once before. This gets the first two
- * ahead of time. Two graphs captured from one stream share its scratch memory: do not run them at the same time. */
+/* On a GPU operations need scratch memory of the stream, the matrix library and compiled kernels. Each is created
+ * when first needed, which is impossible inside a capture, so run the captured work once before. This call creates the
+ * first two ahead of time. Two graphs captured from one stream share its scratch memory: do not run them at the same
+ * time. */
 AORTA_MUST_USE aorta_status aorta_ops_prepare(struct aorta_stream *stream);
 
 /* Begins to compile the kernels of a transformer with these elements and heads of `head_dim`, so that the first step
  * does not wait for each of them in turn. Does nothing on a device without kernels to compile. Call once per device. */
 void aorta_ops_expect_transformer(struct aorta_device *device, enum aorta_dtype dtype, int64_t head_dim);
 
-/* The widest heads of attention and rows of a LayerNorm that the device's kernels take; INT64_MAX: any. */
+/* The widest heads of attention and rows of a LayerNorm that the device's kernels take; INT64_MAX if unlimited. */
 struct aorta_ops_limits {
     int64_t head_dim, row;
 };
@@ -79,8 +80,8 @@ AORTA_MUST_USE aorta_status aorta_softmax_forward(struct aorta_stream *stream, c
 /* dx = scale · p∘(dp − Σ dp∘p); dx may be dp. */
 AORTA_MUST_USE aorta_status aorta_softmax_backward(struct aorta_stream *stream, const struct aorta_softmax_args *args);
 /* p = softmax(scale · a·bᵀ) over each row of `products` (transpose_b, ldc = n, c_batch = m · n), and its gradient
- * dx = scale · p∘(dp − Σ dp∘p) with dp = a·bᵀ. Where a GPU makes n = 512, m a multiple of 32, k of 16, and operands are
- * aligned to 16 bytes, products do not leave its registers before they are p or dx. */
+ * dx = scale · p∘(dp − Σ dp∘p) with dp = a·bᵀ. On a GPU with n = 512, m a multiple of 32, k a multiple of 16 and
+ * operands aligned to 16 bytes, products stay in registers until they are p or dx. */
 AORTA_MUST_USE aorta_status aorta_scores_forward(struct aorta_stream *stream, const struct aorta_scores_args *args);
 AORTA_MUST_USE aorta_status aorta_scores_backward(struct aorta_stream *stream, const struct aorta_scores_args *args);
 /* losses[row] = log Σ exp(x[row]) − x[row, label]; dx = weight · (softmax(x) − one at the label); dx may be x.
@@ -111,17 +112,19 @@ AORTA_MUST_USE aorta_status aorta_sample(struct aorta_stream *stream, const stru
  * accepted, next[batch] the token drawn, counts[batch] = accepted + 1, and totals[batch] (accepted) grows. *step counts
  * calls and is increased. */
 AORTA_MUST_USE aorta_status aorta_accept(struct aorta_stream *stream, const struct aorta_accept_args *args);
-/* The `top` largest of each row, largest first, of equals the first: places and values [rows, top]. width ≤ 4096. */
+/* Finds the `top` largest elements of each row in descending order (equal ones by place): places and values [rows,
+ * top]. width ≤ 4096. */
 AORTA_MUST_USE aorta_status aorta_top(struct aorta_stream *stream, const struct aorta_top_args *args);
 /* y = x / max(‖x‖, 1e-8) row by row; y may be x. */
 AORTA_MUST_USE aorta_status aorta_normalise_rows(struct aorta_stream *stream, const struct aorta_normalise_args *args);
 
 /* ---- routing to experts; fp32 ---- */
 
-/* From logits [tokens, experts]: the `top` largest of each row, of equals the first: choices [tokens, top] and their
- * softmax over these alone, weights [tokens, top]. Then, in the order of the tokens, each expert gets rows until its
- * capacity is reached: slots [tokens, top] is expert · capacity + row, or −1 where the expert is full; owners
- * [experts · capacity] is the token of a row, or −1; loads [experts] counts the choices, those beyond the capacity too.
+/* From logits [tokens, experts] it chooses the `top` largest of each row (equal ones by place): choices [tokens, top],
+ * and weights [tokens, top], their softmax over the chosen ones. Then, in the order of the tokens, each expert gets
+ * rows until its capacity is reached: slots [tokens, top] is expert · capacity + row, or −1 where the expert is full;
+ * owners [experts · capacity] is the token of a row, or −1; loads [experts] counts the choices, also those beyond the
+ * capacity.
  */
 AORTA_MUST_USE aorta_status aorta_route_plan(struct aorta_stream *stream, const struct aorta_route_args *args);
 /* to [experts · capacity, width] = the rows of x [tokens, width] that were routed there, zeros in rows without owner.
@@ -194,12 +197,12 @@ AORTA_MUST_USE aorta_status aorta_gelu_backward(struct aorta_stream *stream, con
  */
 AORTA_MUST_USE aorta_status aorta_embedding_forward(struct aorta_stream *stream,
                                                     const struct aorta_embedding_args *args);
-/* The part of the backward pass that needs only the ids, for a time at which the stream would wait. `order` is device
- * memory of this many bytes; 0: the device needs none. */
+/* The part of the backward pass that needs only the ids, so that it can run while the stream would wait. `order` is
+ * device memory of this many bytes; 0: the device needs none. */
 size_t aorta_embedding_order_bytes(const struct aorta_device *device, struct aorta_embedding shape);
 AORTA_MUST_USE aorta_status aorta_embedding_order(struct aorta_stream *stream, const struct aorta_embedding_args *args);
-/* dtable [vocab, dim] fp32 += dy/features scattered to the ids' rows; `zeros`: it holds zeros, which need not be read.
- * `order`: made from these ids by aorta_embedding_order; NULL: it is made here. Deterministic. */
+/* dtable [vocab, dim] fp32 += dy/features scattered to the ids' rows; with `zeros` dtable contains zeros and need not
+ * be read. `order`: made from these ids by aorta_embedding_order; if NULL, it is made here. Deterministic. */
 AORTA_MUST_USE aorta_status aorta_embedding_backward(struct aorta_stream *stream,
                                                      const struct aorta_embedding_args *args);
 
@@ -237,8 +240,8 @@ AORTA_MUST_USE aorta_status aorta_square_sum(struct aorta_stream *stream, const 
                                              float *square_sum);
 
 /* Loshchilov & Hutter, "Decoupled Weight Decay Regularization", as torch.optim.AdamW: p −= lr·wd·p; then the Adam step
- * with m, v [count] fp32. `copy` (may be NULL) receives the parameters as they are then, rounded to copy_dtype, in the
- * same pass: also when the step is skipped, which changes nothing else. */
+ * with m, v [count] fp32. `copy` (may be NULL) receives the updated parameters, rounded to copy_dtype, in the same
+ * pass. It is also written when the step is skipped, which changes nothing else. */
 AORTA_MUST_USE aorta_status aorta_adamw_step(struct aorta_stream *stream, const struct aorta_adamw_args *args);
 
 /* Shampoo with blocked preconditioners, grafted to Adam: Anil et al., "Scalable Second Order Optimization for Deep
@@ -275,7 +278,7 @@ AORTA_MUST_USE aorta_status aorta_add(struct aorta_stream *stream, void *to, con
 AORTA_MUST_USE aorta_status aorta_jagged_offsets(struct aorta_stream *stream, int64_t count, const int32_t *lengths,
                                                  int64_t *offsets);
 /* How many ids of each list belong to each part; then the ids themselves (minus first_row), with their weights where
- * `weights` is not NULL. part_offsets are those of the lengths that the first made. */
+ * `weights` is not NULL. part_offsets are the offsets of the lengths that aorta_jagged_count made. */
 AORTA_MUST_USE aorta_status aorta_jagged_count(struct aorta_stream *stream, const struct aorta_jagged_split_args *args);
 AORTA_MUST_USE aorta_status aorta_jagged_split(struct aorta_stream *stream, const struct aorta_jagged_split_args *args);
 
@@ -287,18 +290,18 @@ void aorta_row_encode(const float *values, int64_t columns, unsigned char *row);
 
 /* pooled [sources, batch, width] = weighted sums of table rows; empty lists make zeros. */
 AORTA_MUST_USE aorta_status aorta_pool_forward(struct aorta_stream *stream, const struct aorta_pool_args *args);
-/* Fills *order (host memory, copied by the call) for `count` ids, which the lists hold in all. */
+/* Fills *order (host memory, copied by the call) for `count` ids, the total of all lists. */
 AORTA_MUST_USE aorta_status aorta_pool_sort(struct aorta_stream *stream, const struct aorta_pool_args *args,
                                             int64_t count);
 /* Brings the rows of a sorted batch into args->cache; args->order has been filled. `batch` counts up by 1 from 2. Rows
- * of this batch and the previous one stay in the cache, and a row that found no place for the previous batch stays in
- * its table. So this can run during lookups and updates of the previous batch. The least recently used row is replaced
- * and written back. `before` is the order of the previous batch, of before_count ids. */
+ * of this batch and the previous one stay in the cache, and a row of the previous batch that was not cached stays
+ * in its table. So this can run during lookups and updates of the previous batch. The least recently used row is
+ * replaced and written back. `before` is the order of the previous batch, of before_count ids. */
 AORTA_MUST_USE aorta_status aorta_pool_cache(struct aorta_stream *stream, const struct aorta_pool_args *args,
                                              int64_t count, const struct aorta_pool_order *before, int64_t before_count,
                                              int64_t batch);
 /* For each row that occurs: the gradient is summed over its ids, and applied (row-wise Adagrad: state += mean of the
- * squares, row −= lr · gradient / (√state + eps); plain: row −= lr · gradient) or written where the slot asks for that.
+ * squares, row −= lr · gradient / (√state + eps); plain: row −= lr · gradient) or written if the slot requests it.
  * Mudigere et al., "Software-Hardware Co-design for Fast and Scalable Training of Deep Learning Recommendation
  * Models" (ISCA 2022), section 4.1. */
 AORTA_MUST_USE aorta_status aorta_pool_update(struct aorta_stream *stream, const struct aorta_pool_args *args,
@@ -306,7 +309,8 @@ AORTA_MUST_USE aorta_status aorta_pool_update(struct aorta_stream *stream, const
 /* The update of aorta_pool_update for all rows of a table, from a gradient [rows, columns]. */
 AORTA_MUST_USE aorta_status aorta_rows_update(struct aorta_stream *stream, const struct aorta_rows_args *args);
 
-/* row [batch, width]: each block is the sum of its pieces of `buffer`; and back: each piece gets a copy of its block.
+/* gather: each block of row [batch, width] becomes the sum of its pieces of `buffer`. scatter: each piece gets a copy
+ * of its block.
  */
 AORTA_MUST_USE aorta_status aorta_columns_gather(struct aorta_stream *stream, const struct aorta_columns_args *args);
 AORTA_MUST_USE aorta_status aorta_columns_scatter(struct aorta_stream *stream, const struct aorta_columns_args *args);

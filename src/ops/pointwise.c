@@ -1,5 +1,5 @@
-/* Operations on elements of their own: cast, fill, add, GELU with dropout, ReLU's gradient, sums of pieces. On a GPU a
- * thread takes eight elements, or a strip of rows where their sums are wanted. */
+/* Elementwise operations: cast, fill, add, GELU with dropout, ReLU's gradient, sums of pieces. On a GPU a
+ * thread processes eight elements, or a strip of rows if their sums are wanted. */
 #include "ops/cpu/cpu.h"
 #include "ops/gpu/gpu.h"
 
@@ -173,7 +173,7 @@ static aorta_status norm_forward_gpu(struct aorta_stream *stream, const void *ar
 }
 
 static aorta_status norm_backward_gpu(struct aorta_stream *stream, const void *args) {
-    enum { LEAST_ROWS = 4 }; /* that a thread adds up before its sums are written */
+    enum { LEAST_ROWS = 4 }; /* least rows that a thread adds up */
     static const enum aorta_ops_entry entries[2][2] = {
         {AORTA_ENTRY_norm_backward, AORTA_ENTRY_norm_backward_bias},
         {AORTA_ENTRY_norm_backward_wide, AORTA_ENTRY_norm_backward_bias_wide}};

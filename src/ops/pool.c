@@ -1,4 +1,4 @@
-/* Pooled rows of tables, their gradients, and how pooled columns of several ranks make one row. */
+/* Pooled rows of tables, their gradients, and joining pooled columns of several ranks into one row. */
 #include "base/sort.h"
 #include "ops/gpu/gpu.h"
 #include "ops/ops.h"
@@ -44,13 +44,13 @@ static unsigned char *in_table(const struct aorta_pool_slot *slot, int64_t numbe
 
 /* ---- places ---- */
 
-/* The number of a place's row. Lookups and updates of a batch read numbers while the next batch is brought: those of
- * their own rows do not change then. */
+/* The number of a place's row. Lookups and updates of a batch read numbers while rows of the next batch are brought
+ * in, which does not change the numbers of this batch's rows. */
 static uint32_t row_in(const struct aorta_row_cache *cache, int64_t place) {
     return __atomic_load_n(&cache->rows[place], __ATOMIC_RELAXED);
 }
 
-/* The place of a row in its set; AORTA_ROW_WAYS: it has none. */
+/* Returns the place of a row in its set, or AORTA_ROW_WAYS if it has none. */
 static int64_t way_of(const struct aorta_row_cache *cache, int64_t set, uint32_t row) {
     int64_t way = 0;
     while (way < AORTA_ROW_WAYS && row_in(cache, set * AORTA_ROW_WAYS + way) != row + 1) way++;
@@ -61,7 +61,7 @@ static unsigned char *values_at(const struct aorta_row_cache *cache, int64_t set
     return cache->values + (set * AORTA_ROW_WAYS + way) * cache->row_bytes;
 }
 
-/* Where row `number` of the slot's table is newest. */
+/* The newest version of row `number` of the slot's table: in the cache or in the table. */
 static unsigned char *row_at(const struct aorta_row_cache *cache, const struct aorta_pool_slot *slot, int64_t number) {
     if (!cache->sets) return in_table(slot, number);
     const int64_t row = slot->base + number, set = row / cache->per_set;
@@ -71,7 +71,7 @@ static unsigned char *row_at(const struct aorta_row_cache *cache, const struct a
 
 /* ---- filling ---- */
 
-/* The row replaces the least recently used one, which is written back. False: all places are in use. */
+/* Replaces the least recently used row, which is written back, by this row. Returns false if all places are in use. */
 static bool bring(const struct aorta_gpu_pool_args *s, int64_t set, int64_t i) {
     const struct aorta_row_cache *cache = &s->op.cache;
     uint32_t *used = cache->used + set * AORTA_ROW_WAYS;
@@ -96,7 +96,7 @@ static bool bring(const struct aorta_gpu_pool_args *s, int64_t set, int64_t i) {
     return true;
 }
 
-/* Rows [first, end) of the sorted ones, all of one set: those that are there stay. */
+/* Brings sorted rows [first, end), all of one set, into the cache. Rows that are already cached stay. */
 static void fill_set(const struct aorta_gpu_pool_args *s, int64_t set, int64_t first, int64_t end) {
     const struct aorta_row_cache *cache = &s->op.cache;
     const uint32_t *rows = s->order.rows[s->order.passes % 2];

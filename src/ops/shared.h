@@ -66,7 +66,8 @@ AORTA_SHARED void aorta_state_update(const struct aorta_step_update_args *a) {
 
 /* Random numbers of sampling, the same on every device: number i of a draw is word i mod 4 of Philox4x32-10 of the
  * counter (i / 4, row, site, step), whose upper 24 bits and a half make w in (0, 1). −ln(1 − w) is an exponential
- * random number; near 0, where the largest scores come from, by its series, as a logarithm near 1 has few right digits.
+ * random number; near 0, where the largest scores come from, its series is used, as a logarithm near 1 has few correct
+ * digits.
  */
 AORTA_SHARED float aorta_draw_uniform(unsigned word) {
     return ((float)(word >> 8) + 0.5f) * 5.9604644775390625e-8f; /* 2^-24 */

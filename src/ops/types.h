@@ -19,7 +19,7 @@ struct aorta_step_state {
     int32_t growth_tracker; /* finite steps since the loss scale last changed */
     int32_t finite;         /* 1: the gradients of the current step are finite */
     float grad_norm;        /* global L2 norm of the unscaled gradients, before clipping */
-    float grad_factor;      /* what AdamW multiplies gradients with: clip / loss scale, 0 when skipped */
+    float grad_factor;      /* AdamW's factor for gradients: clip / loss scale, 0 when skipped */
     float loss;             /* mean loss of this rank over the micro-batches of the step */
     float bias_correction1; /* 1 − β1^t and 1 − β2^t for the current update */
     float bias_correction2;
@@ -59,7 +59,7 @@ struct aorta_linear {
 
 /* `batch` products c [m, n] = op(a)·op(b), or += when `accumulate`, all row by row, fp32; op(a) is [m, k], op(b) is
  * [k, n]. `lda`, `ldb`, `ldc` are the distances, in elements, between two rows as stored, a_batch, b_batch and c_batch
- * those between two matrices. */
+ * the distances between two matrices. */
 struct aorta_products {
     int64_t batch, m, n, k;
     bool transpose_a, transpose_b; /* a is stored as [k, m], b as [n, k] */
@@ -67,7 +67,8 @@ struct aorta_products {
     bool accumulate;
 };
 
-/* Rows of fp32; with `causal` they come in squares [width, width], and row r of a square has r + 1 elements that count.
+/* Rows of fp32; with `causal` they form squares [width, width], and only the first r + 1 elements of row r of a square
+ * count.
  */
 struct aorta_softmax {
     int64_t rows, width;
@@ -141,7 +142,7 @@ struct aorta_gelu {
     int64_t count;
     float dropout; /* on the output; 0: none */
     struct aorta_rng rng;
-    int64_t width; /* columns of x, where sums over its rows are wanted */
+    int64_t width; /* columns of x, if sums over its rows are wanted */
 };
 
 struct aorta_embedding {
@@ -425,9 +426,9 @@ struct aorta_jagged_split_args {
 struct aorta_pool_slot {
     void *table;     /* [rows], row_bytes apart: fp32, or 8 bits a column (aorta_row_encode) */
     float *state;    /* [rows]: sum of mean squares of row-wise Adagrad; NULL: plain gradient descent */
-    float *gradient; /* [rows, columns]: the sum goes here and the table is left as it is; NULL: it is updated */
+    float *gradient; /* [rows, columns]: receives the sum, and the table is unchanged; NULL: the table is updated */
     int64_t rows, columns, row_bytes;
-    int64_t coded; /* 1: 8 bits a column; a GPU has these with a cache alone */
+    int64_t coded; /* 1: 8 bits a column; on a GPU only with a cache */
     int64_t base;  /* number of the first row among those of all tables */
     int64_t column;
 };
@@ -437,14 +438,14 @@ struct aorta_pool_slot {
 enum { AORTA_ROW_WAYS = 32 };
 struct aorta_row_cache {
     int64_t sets, per_set; /* sets 0: nothing is cached */
-    int64_t row_bytes;     /* of a place: those of the longest row */
+    int64_t row_bytes;     /* of a place: bytes of the longest row */
     uint32_t *rows;        /* [sets, ways]: 1 + the row's number; 0: free */
     uint32_t *slots;       /* [sets, ways]: of its table */
     uint32_t *used;        /* [sets, ways]: the last batch that has the row; 0: none */
     unsigned char *values; /* [sets, ways, row_bytes] */
     uint64_t *counts;      /* [AORTA_ROW_COUNTS]: are added to */
 };
-/* Rows of batches by their fate: were cached, were brought, found no place; and rows that were replaced. */
+/* Counts of a batch's rows: already cached, brought in, found no place; and of replaced rows. */
 enum { AORTA_ROWS_CACHED, AORTA_ROWS_BROUGHT, AORTA_ROWS_WITHOUT_PLACE, AORTA_ROWS_WRITTEN_BACK, AORTA_ROW_COUNTS };
 
 /* Lists [sources, slots, batch]; pooled rows [sources, batch, width]. */
@@ -468,7 +469,7 @@ struct aorta_pool_args {
 struct aorta_pool_order {
     int64_t capacity;    /* ids that there is memory for */
     int64_t passes;      /* bytes of the largest row number */
-    uint32_t *rows[2];   /* sorted in the one of number passes mod 2 */
+    uint32_t *rows[2];   /* rows[passes % 2] is sorted */
     uint32_t *places[2]; /* the id's place in the batch */
     uint32_t *cells;     /* by place: the list it is in */
 };

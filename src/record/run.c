@@ -22,7 +22,8 @@
 
 /* ---- does the program use CUDA? ---- */
 
-/* Whether a part of a file of the process in /proc, each up to `end`, holds this text, or begins with it. */
+/* Whether a part of a file in /proc/PID contains the text, or with `begins` begins with it. Parts are separated by
+ * `end`. */
 static bool has_text(pid_t pid, const char *name, int end, const char *text, bool begins) {
     char path[64], *part = NULL;
     size_t capacity = 0;
@@ -151,7 +152,7 @@ static double seconds_before(int64_t from_ns, int64_t to_ns) {
     return (double)(to_ns - from_ns) * 1e-9;
 }
 
-/* Whether the process still runs: one that the program started and did not wait for goes on writing. */
+/* Whether the process still runs and writes: the program may not have waited for it. */
 static bool still_runs(const struct aorta_spool_facts *facts) {
     return facts->head.state == AORTA_SPOOL_RECORDING && facts->process.pid > 0 &&
            (kill(facts->process.pid, 0) == 0 || errno == EPERM);
@@ -319,7 +320,7 @@ static void pass_on(pid_t child, const siginfo_t *info) {
     if (info->si_signo != SIGCHLD && !terminals) kill(child, info->si_signo);
 }
 
-/* Processor seconds of those that have ended and been waited for, and of theirs. */
+/* Processor seconds of all descendants that have ended and were waited for. */
 static double children_s(void) {
     struct rusage usage;
     if (getrusage(RUSAGE_CHILDREN, &usage)) return NAN;

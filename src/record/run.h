@@ -22,11 +22,11 @@ struct aorta_trace_run_options {
     bool output_to_error; /* the program's standard output goes to standard error */
     const char *machine;  /* file of the machine's readings (measure/machine.h); NULL: it is not watched */
     const char *spools;   /* directory in which files appear once CUDA is in use; NULL: nobody watches */
-    aorta_status (*started)(void *user); /* called once it runs, may start threads; NULL: nothing is */
+    aorta_status (*started)(void *user); /* called once the program runs, may start threads; may be NULL */
     void *user;
 };
 
-/* From outside: whether the program uses CUDA at all, to explain why nothing was recorded. */
+/* Whether the program uses CUDA, as seen from outside, to explain why nothing was recorded. */
 struct aorta_cuda_search { /* zero-initialise */
     pid_t driver_pid;      /* a process that had the driver's library loaded; 0: none was seen */
     bool dropped;          /* its environment lacked the variable looked for */
@@ -39,8 +39,8 @@ struct aorta_trace_run_result {
 };
 
 /* Runs the program to its end, in the foreground, with our standard streams. Signals are passed on: SIGTERM, SIGHUP,
- * SIGUSR1 and SIGUSR2 always, SIGINT and SIGQUIT where somebody sends them with kill, for the terminal sends its own to
- * the program as well. AORTA_IO when it cannot be started. The process must have no other threads. */
+ * SIGUSR1 and SIGUSR2 always, SIGINT and SIGQUIT only if sent with kill, as the terminal sends them to the program as
+ * well. AORTA_IO when it cannot be started. The process must have no other threads. */
 AORTA_MUST_USE aorta_status aorta_trace_run_program(const struct aorta_trace_run_options *options,
                                                     struct aorta_trace_run_result *result);
 
@@ -58,8 +58,8 @@ struct aorta_trace_run_record {
     struct aorta_trace_list traces; /* of processes in which something ran, by rank; ranks are all different */
 };
 
-/* Reads all spools of a directory. A damaged one is read up to the damage. Ranks are those that the environment of the
- * processes named; where it named none, or one twice, they are numbered by device and start. `options` may be NULL. */
+/* Reads all spools of a directory. A damaged one is read up to the damage. Ranks are from the environment of the
+ * processes. If it has none, or a rank twice, ranks are numbered by device and start. `options` may be NULL. */
 AORTA_MUST_USE aorta_status aorta_trace_run_read(const char *directory, const struct aorta_trace_options *options,
                                                  struct aorta_trace_run_record *record);
 void aorta_trace_run_record_free(struct aorta_trace_run_record *record);
@@ -70,8 +70,8 @@ void aorta_trace_run_describe(const struct aorta_trace_run_record *record, struc
 void aorta_trace_run_explain_nothing(const struct aorta_trace_run_record *record,
                                      const struct aorta_trace_run_result *result, struct aorta_text *out);
 
-/* Recordings in windows: folders of spools, one for each stretch of the clock's time (spool_format.h), as processes on
- * one machine or on several write them while they run. */
+/* Recordings in windows: a folder of spools for each period of time (spool_format.h), written by processes on one or
+ * more machines while they run. */
 
 struct aorta_window {
     int64_t start_ms, length_ms; /* CLOCK_REALTIME; their sum in ns is an int64 */
@@ -93,8 +93,8 @@ int64_t aorta_window_bytes(const struct aorta_window *window);
 /* Removes a window's files and its folder; other files stay. */
 void aorta_window_remove(const struct aorta_window *window);
 
-/* Steps in which launches or kernels are not all there, at both ends of a window, are taken out of the traces, and
- * those that not all ranks have. */
+/* Removes steps at both ends of a window whose launches or kernels are incomplete, and steps that not all ranks have.
+ */
 void aorta_window_trim_steps(struct aorta_trace_list *list);
 
 /* ---- processes, from window to window ---- */
@@ -112,8 +112,8 @@ struct aorta_window_processes { /* zero-initialise */
     struct aorta_window_process *items;
     size_t count, capacity;
 };
-/* Takes the processes of a window, and lists (aorta_text_next) a line of each that should be in it and is not: it was
- * killed, or its node died, or another profiler took over. `record` NULL: no window came any more. AORTA_MEMORY. */
+/* Adds the processes of a window. Lists (aorta_text_next) a line for each missing process: it was killed, its node
+ * died, or another profiler took over. `record` NULL: no further window appeared. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_window_processes_take(struct aorta_window_processes *processes, int64_t start_ms,
                                                         const struct aorta_trace_run_record *record,
                                                         struct aorta_text *lines);

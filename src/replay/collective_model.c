@@ -8,7 +8,7 @@
 
 /* ---- the model ---- */
 
-/* Messages one after the other, and their bytes. */
+/* Consecutive messages and their total bytes. */
 struct work {
     double messages, bytes;
 };
@@ -90,10 +90,10 @@ struct aorta_collective_time aorta_collective_model(const struct aorta_network *
 /* ---- the fit ---- */
 
 enum {
-    ROUNDS = 4,       /* which algorithm is shorter depends on the link, and the link on that */
-    MOST_SIZES = 512, /* pairs are as many as their square */
+    ROUNDS = 4,       /* repeated, as the faster algorithm depends on the link, and the fitted link on the algorithm */
+    MOST_SIZES = 512, /* limited, as the number of pairs grows with the square */
 };
-static const double SPREAD = 2; /* the largest size is at least so many times the smallest, or there is but one */
+static const double SPREAD = 2; /* minimum ratio of the largest to the smallest size; else they count as one size */
 
 /* Samples of one kind and size. Per message: time_ns / messages = α + bytes / messages · β. */
 struct size {
@@ -108,13 +108,13 @@ struct weighted {
 
 struct fitting {
     struct size *sizes;
-    struct weighted *values; /* of pairs of sizes */
+    struct weighted *values; /* by pair of sizes */
     double *times_ns;        /* of one size */
     size_t count;
     int ranks_per_node;
 };
 
-/* The value in the middle of the weight; in between two where they meet there. */
+/* The weighted median. */
 static double median(struct weighted *values, size_t count) {
     double total = 0, passed = 0;
     qsort(values, count, sizeof *values, aorta_by_double);
@@ -133,7 +133,7 @@ static bool fits(const struct aorta_collective_sample *sample) {
            aorta_collective_bus_factor(sample->kind, sample->ranks) > 0;
 }
 
-/* The sorted samples of each kind and size become one. */
+/* Reduces the sorted samples of each kind and size to one. */
 static void collect(struct fitting *fitting, const struct aorta_collective_sample *samples, size_t count,
                     double percentile, struct aorta_link_fit *fit) {
     for (size_t begin = 0, end; begin < count && fitting->count < MOST_SIZES; begin = end) {
@@ -166,7 +166,7 @@ static double slope(struct fitting *fitting) {
     return median(fitting->values, pairs);
 }
 
-/* The median over sizes of what time is left without the latency, by byte. */
+/* The median over sizes of the time per byte after subtracting the latency. */
 static double bytes_alone(struct fitting *fitting, double latency_ns) {
     for (size_t i = 0; i < fitting->count; i++) {
         double left_ns = fitting->sizes[i].y - latency_ns;
@@ -198,8 +198,8 @@ static struct aorta_link fit_line(struct fitting *fitting, double latency_ns, bo
     return link;
 }
 
-/* Few ranks show the time to begin a collective and that of its messages together. No message takes longer than one of
- * the fastest collective. */
+/* With few ranks, the latency includes the time to begin a collective. It is limited to the time per message of the
+ * fastest collective. */
 static double message_ns(const struct fitting *fitting, double latency_ns) {
     for (size_t i = 0; i < fitting->count; i++) latency_ns = fmin(latency_ns, fitting->sizes[i].y);
     return latency_ns;
@@ -216,7 +216,7 @@ static double error_of(struct fitting *fitting, struct aorta_link link) {
 
 static void fit_sizes(struct fitting *fitting, double latency_ns, struct aorta_link_fit *fit) {
     if (!fitting->count) return;
-    fit->link = (struct aorta_link){10000, 0.1}; /* chooses the algorithms at first */
+    fit->link = (struct aorta_link){10000, 0.1}; /* for the first choice of algorithms */
     for (int round = 0; round < ROUNDS; round++) {
         AORTA_EACH (struct size, size, fitting->sizes, fitting->count) {
             struct work work = messages_of(fitting, size->sample, fit->link);

@@ -59,7 +59,7 @@ struct walking {
     const struct aorta_trace_graph *built;
     struct aorta_critical_path *path;
     size_t capacity;
-    int64_t until_ns; /* where the pieces that are there begin */
+    int64_t until_ns; /* start of the pieces so far */
     bool failed;
 };
 
@@ -107,15 +107,15 @@ static void add(struct walking *w, uint32_t point, enum aorta_path_kind kind, in
     w->failed = !aorta_array_append(&path->pieces, &w->capacity, &path->count, &piece, sizeof piece);
 }
 
-/* Latest first: the residual lies before the point, the edge before that. A lag below 0 (a call that returns a moment
- * before what it waits for ends, by their clocks) has no length; what lies before it ends where it does. */
+/* Latest first: the residual is before the point, the edge before that. A lag below 0 (a call that returns a moment
+ * before what it waits for ends, by their clocks) has no length; what is before it ends where it does. */
 static void visit(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int64_t residual_ns) {
     struct walking *w = user;
     const struct aorta_graph *graph = &w->built->graph;
     const int64_t at_ns = graph->time_ns[point], from_ns = graph->time_ns[graph->from[edge]];
     const int64_t explained_ns = lag_ns > 0 ? at_ns - residual_ns : from_ns;
     add(w, point, AORTA_PATH_UNEXPLAINED, explained_ns, at_ns);
-    const bool within = aorta_graph_begins_within(graph, edge); /* its predecessor's start is where this begins */
+    const bool within = aorta_graph_begins_within(graph, edge); /* it begins relative to its predecessor's start */
     add(w, within ? graph->from[edge] : point,
         within ? AORTA_PATH_KERNEL : kind_of((enum aorta_edge_kind)graph->kind[edge]), from_ns, explained_ns);
 }

@@ -1,5 +1,5 @@
-/* The dependency graph: its arrays and their order, points of all calls, spans and arrivals at collectives, and the
- * dependencies that a recording cannot show. The other edges are made by the other files of graph_build_internal.h. */
+/* The dependency graph: its arrays and their order, points of calls, spans and arrivals, and dependencies that a
+ * recording cannot show. The remaining edges are made by the files listed in graph_build_internal.h. */
 #include "base/sort.h"
 #include "base/statistics.h"
 #include "replay/graph_build_internal.h"
@@ -10,8 +10,8 @@
 
 /* ---- growing ---- */
 
-/* The arrays that have a row for each point, edge and change. The widest come first: to put one into order frees space
- * for the next ones. */
+/* The arrays with a row per point, edge or change. The widest come first, as reordering one frees memory for the next
+ * ones. */
 #define ARRAY(member)                                                                                                  \
     { offsetof(struct aorta_graph, member), sizeof *((struct aorta_graph *)NULL)->member }
 static const struct array {
@@ -25,7 +25,7 @@ static void **array_of(struct aorta_graph *graph, const struct array *array) {
     return (void **)((char *)graph + array->at);
 }
 
-/* To `wanted` rows, or by half of them. */
+/* Grows to `wanted` rows, or by half if that is 0. */
 static bool grow(struct aorta_graph *graph, const struct array *arrays, uint32_t *capacity, uint32_t wanted) {
     const uint32_t larger = wanted ? wanted : *capacity < 1024 ? 1024 : *capacity + *capacity / 2;
     for (; arrays->size; arrays++) {
@@ -90,9 +90,9 @@ struct walk {
     uint32_t *edges;
     uint32_t *cursor;
     uint8_t *state;
-    uint32_t *order; /* old numbers, in the new order; from the end on, points that are open */
+    uint32_t *order; /* old numbers in the new order; a stack of open points at the end */
     uint32_t done;
-    uint32_t *rows; /* edges in order of the points' new numbers, without those that were dropped */
+    uint32_t *rows; /* remaining edges in order of the points' new numbers */
 };
 
 static void walk_make(const struct aorta_graph *graph, struct walk *walk) {
@@ -106,10 +106,11 @@ static void walk_make(const struct aorta_graph *graph, struct walk *walk) {
     for (uint32_t i = 0; i < graph->edge_count; i++) walk->first[graph->to[i] + 2]++;
     for (uint32_t i = 2; i < graph->point_count + 2; i++) walk->first[i] += walk->first[i - 1];
     for (uint32_t i = 0; i < graph->edge_count; i++) walk->edges[walk->first[graph->to[i] + 1]++] = i;
-    walk->rows = graph->to; /* which is not needed any more */
+    walk->rows = graph->to; /* `to` is no longer needed */
 }
 
-/* Everything that a point depends on goes before it. An edge that would close a circle is dropped: it gets no source.
+/* Orders a point after all points that it depends on. An edge that would close a cycle is dropped by removing its
+ * source.
  */
 static void visit_from(struct aorta_graph *graph, struct walk *walk, uint32_t point) {
     uint32_t *const end = walk->order + graph->point_count, *open = end;
@@ -136,11 +137,11 @@ static void visit_from(struct aorta_graph *graph, struct walk *walk, uint32_t po
     }
 }
 
-/* The arrays take no more than their rows then, where they had grown by half of them. */
+/* Also trims the arrays to their rows. */
 static bool reorder(struct aorta_graph *graph, const struct array *arrays, const uint32_t *order, uint32_t count) {
     for (; count && arrays->size; arrays++) {
         const char *rows = *array_of(graph, arrays);
-        if (rows == (const char *)order) continue; /* walk_make put it there */
+        if (rows == (const char *)order) continue; /* `rows` uses the memory of `to` */
         char *sorted = malloc(count * arrays->size);
         if (!sorted) return false;
         for (uint32_t i = 0; i < count; i++)
@@ -177,7 +178,7 @@ static void number_edges(struct aorta_graph *graph, const struct walk *walk) {
     graph->first_edge[graph->point_count] = used;
 }
 
-/* Where edges and marks lead, in the points' new numbers. */
+/* Renumbers the points of edges and marks. */
 static void name_points(struct aorta_graph *graph, struct walk *walk) {
     uint32_t *number = walk->cursor;
     for (uint32_t i = 0; i < graph->point_count; i++) number[walk->order[i]] = i;
@@ -238,20 +239,20 @@ void aorta_graph_free(struct aorta_graph *graph) {
 
 /* ---- dependencies that a recording cannot show ----
  *
- * Where the host launches too slowly, streams never meet, and what waits for what is not seen. They matter once
- * launches are no limit any more.
+ * If the host launches too slowly, streams never overlap, and the recording does not show dependencies between them.
+ * They matter if launches are no longer the limit.
  *
- * A span is taken to depend on the one launched before it on another stream, if that one had ended before it began; but
- * not between two streams that the recording shows side by side in this direction. */
+ * A span is assumed to depend on the span launched before it on another stream, if that had ended before it began. Not
+ * between two streams that overlap in the recording in this direction. */
 
-enum { MOST_STREAMS = 64, SIDE_BY_SIDE_SHARE = 20 }; /* one in so many is enough */
+enum { MOST_STREAMS = 64, SIDE_BY_SIDE_SHARE = 20 }; /* share of overlaps that is enough: 1/20 */
 
-/* Counts for spans of stream `to` launched after one of stream `from`. */
+/* Counts of spans of one stream that were launched after a span of another stream. */
 struct pair {
     uint32_t together, all;
 };
 
-/* The last span of the launches so far, and the last one of any other stream than that. */
+/* The last launched span, and the last one of any other stream. */
 struct recent {
     uint32_t last, other;
 };
@@ -275,7 +276,7 @@ static void add_order_edge(struct aorta_graph_builder *builder, uint32_t rank, u
                      builder->usual[rank].dependency_ns, AORTA_EDGE_ORDER, true);
 }
 
-/* Counts pairs, or adds the edges of those that were counted. */
+/* Counts the pairs, or with `adds` adds their edges. */
 static void walk(struct aorta_graph_builder *builder, uint32_t rank, struct pair *pairs, bool adds) {
     const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
     struct recent recent = {AORTA_GRAPH_NONE, AORTA_GRAPH_NONE};
@@ -310,7 +311,7 @@ struct key {
 
 static AORTA_ORDER(key_order, struct key, AORTA_UP(at) AORTA_UP(row));
 
-/* By their end, or by their launch, of which NONE is the largest. */
+/* Spans by end, or by launch with NONE last. */
 static uint32_t *sorted_rows(struct aorta_graph_builder *builder, const struct aorta_replay_rank *rank, bool by_end) {
     struct aorta_arena scratch = {0};
     uint32_t *rows = aorta_arena_raw(&builder->memory, ((size_t)rank->span_count + 1) * sizeof *rows);
@@ -355,7 +356,7 @@ struct samples {
     size_t count;
 };
 
-/* The lower quartile, since what else delays a span only adds. */
+/* The lower quartile, as other causes only increase the delay. */
 static int64_t usual(struct samples *samples, int64_t otherwise) {
     if (samples->count < FEWEST_SAMPLES) return otherwise;
     aorta_sort_int64(samples->values, samples->count);
@@ -366,8 +367,8 @@ static void add_sample(struct samples *samples, int64_t value) {
     if (value >= 0 && value <= LONGEST_USUAL_NS && samples->count < SAMPLES) samples->values[samples->count++] = value;
 }
 
-/* A span that was launched well before the one before it ended shows the stream's lag, one launched to an idle stream
- * that of the launch. Copies take the device longer to begin than kernels do. */
+/* Measures the usual lags: of the stream from spans launched well before their predecessor ended, of the launch from
+ * spans launched to an idle stream. Copies are excluded from the stream's lag, as they begin later than kernels. */
 static void measure_usual(struct aorta_graph_builder *builder, uint32_t rank, struct aorta_usual *lags) {
     enum { STREAM_NS = 1000, LAUNCH_NS = 5000 };
     const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
@@ -428,7 +429,7 @@ static void set_mark(struct aorta_graph_builder *builder, uint32_t rank) {
     }
 }
 
-/* The moment when the last rank has arrived; its point belongs to that rank. */
+/* Adds points for the arrival of the last rank; they belong to that rank. */
 static void add_arrivals(struct aorta_graph_builder *builder) {
     const struct aorta_recording *recording = builder->recording;
     struct key *last = aorta_arena_alloc(&builder->memory, ((size_t)recording->collective_count + 1) * sizeof *last);
@@ -447,7 +448,7 @@ static void add_arrivals(struct aorta_graph_builder *builder) {
 
 /* ---- all of it ---- */
 
-/* Calls and spans have two points each, and gathers one more. */
+/* The number of points: two per call and span, one more per gather, one per collective. */
 static uint64_t count_points(const struct aorta_recording *recording) {
     uint64_t points = recording->collective_count;
     AORTA_EACH (const struct aorta_replay_rank, rank, recording->ranks, recording->rank_count) {
@@ -461,7 +462,7 @@ static bool has_failed(const struct aorta_graph_builder *builder) {
     return builder->memory.failed || builder->graph->failed;
 }
 
-/* As they are where no other rank is known. */
+/* Runs without comparison to other ranks. */
 static struct aorta_runs *own_runs(struct aorta_graph_builder *builder, uint32_t rank) {
     const size_t count = builder->recording->ranks[rank].span_count;
     struct aorta_runs *runs = aorta_arena_raw(&builder->memory, (count + 1) * sizeof *runs);
@@ -483,10 +484,10 @@ static void assemble(struct aorta_graph_builder *builder) {
         set_mark(builder, i);
     }
     add_arrivals(builder);
-    if (has_failed(builder)) return; /* there are not all points */
+    if (has_failed(builder)) return; /* points are missing */
     if (recording->rank_count > 1) aorta_compare_runs(builder);
     for (uint32_t i = 0; i < recording->rank_count; i++) aorta_graph_add_host(builder, i);
-    if (has_failed(builder)) return; /* there are not all pauses and runs */
+    if (has_failed(builder)) return; /* pauses or runs are missing */
     aorta_place_pauses(builder);
     if (recording->rank_count > 1) aorta_balance_launches(builder);
     for (uint32_t i = 0; i < recording->rank_count; i++) {
@@ -510,7 +511,7 @@ static void begin(struct aorta_graph_builder *builder, uint32_t points) {
     if (memory->failed) return;
     for (uint32_t i = 0; i < recording->rank_count; i++) bounds[i] = recording->ranks[i].bounds;
     aorta_graph_begin(graph, bounds, recording->rank_count);
-    if (!graph->failed) /* edges are mostly fewer than seven for four points */
+    if (!graph->failed) /* usually there are fewer than 7 edges per 4 points */
         graph->failed = !grow(graph, point_arrays, &graph->point_capacity, points) ||
                         !grow(graph, edge_arrays, &graph->edge_capacity, points / 4 * 7);
 }
@@ -518,7 +519,7 @@ static void begin(struct aorta_graph_builder *builder, uint32_t points) {
 aorta_status aorta_graph_make(const struct aorta_recording *recording, struct aorta_graph *graph) {
     struct aorta_graph_builder builder = {.recording = recording, .graph = graph};
     *graph = (struct aorta_graph){0};
-    const uint64_t points = count_points(recording), limit = UINT64_C(1) << 30; /* a point's edges are some four */
+    const uint64_t points = count_points(recording), limit = UINT64_C(1) << 30; /* a point has about four edges */
     if (points >= limit)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%llu calls and spans are more than a replay can number",
                            (unsigned long long)points / 2);

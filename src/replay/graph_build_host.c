@@ -1,8 +1,8 @@
-/* A host's threads: calls in order, the host's own time between them, and what calls wait for.
+/* Edges of a host's threads: calls in order, the host's own time between them, and waits.
  *
  *   thread 1   [launch]--gap--[launch]                      [launch]--...
  *   thread 2                          \                    /
- *                                      [launch][  sync  ]--      each goes on after the other: a handover
+ *                                      [launch][  sync  ]--      each continues after the other: a handover
  *   device                [ kernel              ]>>>>>>>^        a wait: the call returns after the kernel */
 #include "base/sort.h"
 #include "base/statistics.h"
@@ -13,22 +13,22 @@
 enum {
     QUIET_NS = 100000,     /* a thread that records nothing for this long may be waiting for another */
     PAUSE_NS = 1000000,    /* a host that records nothing for this long pauses, */
-    NATIVE_NS = 100000,    /* … and so does one without an interpreter */
+    NATIVE_NS = 100000,    /* … the same without an interpreter */
     LONG_CALL_NS = 50000,  /* launches and frees that last longer may have waited */
-    FULL_QUEUE = 512,      /* launches not yet begun, from which on a queue may be full; CUDA's has 1024 */
-    BATCH_NS = 1000000,    /* a wait for data from which on its loader, and not the host, says when data comes */
-    BATCH_SHARE = 50,      /* ... and one part in so many of the time per batch: less is what taking a batch costs */
-    BATCHES = 8,           /* that may be ready at once: those of a loader's processes */
+    FULL_QUEUE = 512,      /* minimum of pending launches in a full queue; CUDA's has 1024 */
+    BATCH_NS = 1000000,    /* minimum wait for data that is limited by the loader, not by the host */
+    BATCH_SHARE = 50,      /* … and minimum share of the time per batch (1/50); less is the cost of taking a batch */
+    BATCHES = 8,           /* batches that a loader's processes may have ready */
     CLOCK_SLACK_NS = 2000, /* between clocks of host and device */
 };
 
-/* A thread while its calls are walked through. */
+/* State of a thread while its calls are processed. */
 struct thread {
     uint32_t open;       /* innermost call that has not ended; NONE */
-    uint32_t last_point; /* NONE: nothing so far */
-    uint32_t last_call;  /* whose point that is */
-    bool reading, read;  /* that call copies a value to the host; it waited for such a copy */
-    uint32_t result;     /* point where the copy of a result ended that was read last; NONE */
+    uint32_t last_point; /* NONE: none so far */
+    uint32_t last_call;  /* call of that point */
+    bool reading, read;  /* last_call copies a value to the host; last_call waited for such a copy */
+    uint32_t result;     /* point of the end of the last read copy of a result; NONE */
 };
 
 /* A thread that records nothing for long after its last call. */
@@ -43,23 +43,23 @@ struct host {
     const struct aorta_replay_rank *rows;
     uint32_t host;
     struct thread *threads;
-    uint32_t *around;  /* of each call: the call around it; NONE */
-    uint32_t *next;    /* of each call: the thread's next one; NONE */
-    int64_t *begun_ns; /* first beginning of what each launch launched, ascending */
+    uint32_t *around;  /* by call: the call around it; NONE */
+    uint32_t *next;    /* by call: the thread's next call; NONE */
+    int64_t *begun_ns; /* first start of each launch's spans, ascending */
     uint32_t begun;    /* how many */
     uint32_t launches; /* so far */
     uint32_t *rank;    /* ranks of this host */
     uint32_t ranks;
-    uint32_t *cursor; /* of each of these: place in launched[] */
-    uint32_t *dirty;  /* the last span of each stream that was launched since the device was waited for; NULL: the host
-                       * has several ranks */
+    uint32_t *cursor; /* by rank of this host: position in launched[] */
+    uint32_t *dirty;  /* by stream: the last span launched since the last wait for the device; NULL: the host has
+                       * several ranks */
     int64_t usual_gap_ns, pause_ns;
-    uint32_t batch, batches; /* end of the last wait for a loader, NONE: none so far; batches since then */
+    uint32_t batch, batches; /* end of the last wait for a loader (NONE: none so far); batches since then */
     struct silence *silent;  /* the latest last, of equal ones the first thread; some are over */
     size_t silent_count;
 };
 
-/* ---- what a call waits for ---- */
+/* ---- waits of calls ---- */
 
 static const struct {
     enum aorta_edge_kind own, wait;
@@ -77,20 +77,20 @@ static const struct {
     [AORTA_REPLAY_HOST_COLLECTIVE] = {AORTA_EDGE_COLLECTIVE, AORTA_EDGE_COLLECTIVE},
 };
 
-/* How long after the end of what it waited for the call returned: its lag, as far as that is explained. A free that
- * lasts longer gives its memory back. */
+/* The explained lag from the end of the awaited span to the call's return. A free may take longer, as it returns its
+ * memory. */
 static int64_t return_lag(const struct aorta_replay_call *call, int64_t last_end_ns) {
     if (last_end_ns <= call->start_ns) return AORTA_USUAL_RETURN_NS;
     int64_t lag_ns = call->end_ns - last_end_ns;
     return lag_ns < AORTA_LAG_RETURN_NS || call->kind == AORTA_REPLAY_FREE ? lag_ns : AORTA_LAG_RETURN_NS;
 }
 
-/* Whether the span ended before the call did. The call cannot have waited for later spans. */
+/* Whether the span ended before the call, so that the call can have waited for it. */
 static bool ended_before(const struct host *host, uint32_t call, uint32_t rank, uint32_t span) {
     return host->builder->recording->ranks[rank].spans[span].end_ns <= host->rows->calls[call].end_ns + CLOCK_SLACK_NS;
 }
 
-/* True if the call did wait: the span ended after it began. */
+/* Adds a wait. True if the call did wait: the span ended after the call began. */
 static bool add_wait(struct host *host, uint32_t call, uint32_t rank, uint32_t span, int64_t lag_ns, bool inferred) {
     struct aorta_graph_builder *builder = host->builder;
     const struct aorta_replay_call *row = &host->rows->calls[call];
@@ -99,7 +99,7 @@ static bool add_wait(struct host *host, uint32_t call, uint32_t rank, uint32_t s
     return builder->recording->ranks[rank].spans[span].end_ns > row->start_ns;
 }
 
-/* All that was launched since the last such call: one span of each stream. */
+/* Waits for all spans launched since the last such call: the last span of each stream. */
 static bool wait_for_device(struct host *host, uint32_t call) {
     uint32_t number = host->rank[0], *dirty = host->dirty;
     const struct aorta_replay_rank *rank = &host->builder->recording->ranks[number];
@@ -118,7 +118,7 @@ static bool wait_for_device(struct host *host, uint32_t call) {
     return waited;
 }
 
-/* Which stream or event is not recorded: it was what ended last before the call returned. */
+/* Without a recorded stream or event, the wait is for the span that ended last before the call returned. */
 static bool wait_for_last(struct host *host, uint32_t call) {
     const struct aorta_replay_call *row = &host->rows->calls[call];
     uint32_t best = AORTA_GRAPH_NONE, best_rank = 0;
@@ -135,7 +135,7 @@ static bool wait_for_last(struct host *host, uint32_t call) {
     return best != AORTA_GRAPH_NONE && add_wait(host, call, best_rank, best, return_lag(row, best_ns), true);
 }
 
-/* The file says which span: the last one before an event, or of a stream. */
+/* Waits for the span that the file names: the last before an event, or of a stream. */
 static bool wait_for_awaited(struct host *host, uint32_t call) {
     const struct aorta_replay_call *row = &host->rows->calls[call];
     uint32_t span = row->awaited - 1;
@@ -166,7 +166,7 @@ static bool queue_full(const struct host *host, uint32_t call) {
     return host->launches > begun && host->launches - begun >= FULL_QUEUE;
 }
 
-/* Adds the edges of what the call waited for; false: it did not wait. */
+/* Adds the edges of the call's waits. False if it did not wait. */
 static bool add_waits(struct host *host, uint32_t call) {
     const struct aorta_replay_call *row = &host->rows->calls[call];
     bool is_long = row->end_ns - row->start_ns > LONG_CALL_NS;
@@ -198,7 +198,7 @@ static bool is_read(const struct host *host, uint32_t call) {
     return host->rows->calls[call].kind == AORTA_REPLAY_READ;
 }
 
-/* Between the calls of one read the time is the read's. */
+/* The kind of time before a call: within an open call, within a read's calls, or a gap. */
 static enum aorta_edge_kind time_within(const struct host *host, const struct thread *thread) {
     if (thread->open != AORTA_GRAPH_NONE) return kinds[host->rows->calls[thread->open].kind].own;
     return is_read(host, thread->last_call) ? AORTA_EDGE_CALL_SYNC : AORTA_EDGE_GAP;
@@ -214,8 +214,8 @@ static void add_pause(struct host *host, struct aorta_pause pause) {
                        sizeof pause);
 }
 
-/* A host that pauses after it has read a result may compute with it: the pause begins no sooner than the copy ends,
- * also without the wait. */
+/* A host that pauses after reading a result may compute with it. So even without the wait, the pause begins no earlier
+ * than the copy's end. */
 static void add_use_of_result(struct host *host, uint32_t from, uint32_t to, uint32_t result) {
     struct aorta_graph *graph = host->builder->graph;
     const int64_t lag_ns = graph->time_ns[to] - graph->time_ns[result];
@@ -223,7 +223,7 @@ static void add_use_of_result(struct host *host, uint32_t from, uint32_t to, uin
     add_pause(host, (struct aorta_pause){edge, name_at(host, from), name_at(host, to), 0, host->usual_gap_ns});
 }
 
-/* An edge of the host's own time; of that between calls, what is long is a pause: then true. */
+/* Adds an edge of the host's own time. True if it is a pause: long time between calls. */
 static bool add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_edge_kind kind, bool inferred) {
     struct aorta_graph *graph = host->builder->graph;
     int64_t lag_ns = graph->time_ns[to] - graph->time_ns[from];
@@ -236,7 +236,7 @@ static bool add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_e
     return pause;
 }
 
-/* A host that comes sooner does not get its batch sooner from a loader that it waits for. */
+/* Keeps the time between batches of a slow loader: a host that comes earlier does not get its batch earlier. */
 static void add_batch(struct host *host, uint32_t call, uint32_t point) {
     struct aorta_graph *graph = host->builder->graph;
     const struct aorta_replay_call *row = &host->rows->calls[call];
@@ -252,7 +252,7 @@ static void add_batch(struct host *host, uint32_t call, uint32_t point) {
     host->batches = 0;
 }
 
-/* Where the copy of a result ends that this call launches; NONE: it launches none. */
+/* The end of the copy of a result that this call launches; NONE if it launches none. */
 static uint32_t result_of(const struct host *host, uint32_t call) {
     for (uint32_t i = 0; i < host->ranks; i++) {
         const struct aorta_replay_rank *one = &host->builder->recording->ranks[host->rank[i]];
@@ -301,7 +301,7 @@ static void add_silence(struct host *host, struct silence silence) {
     host->silent[at] = silence;
 }
 
-/* After a call of this thread, up to its next one. */
+/* Adds the thread's silence after its last call, if it is long. */
 static void note_silence(struct host *host, uint32_t number) {
     const struct thread *thread = &host->threads[number];
     if (thread->open != AORTA_GRAPH_NONE) return;
@@ -311,7 +311,8 @@ static void note_silence(struct host *host, uint32_t number) {
     add_silence(host, (struct silence){since_ns, number, thread->last_call});
 }
 
-/* The thread that fell silent last before this call began, within the call's own thread's silence; NULL: none. */
+/* The thread that most recently became silent before this call, within the silence of the call's own thread; NULL if
+ * none. */
 static const struct thread *handed_over_by(struct host *host, const struct thread *thread, uint32_t call) {
     const int64_t *time_ns = host->builder->graph->time_ns;
     const struct aorta_replay_call *calls = host->rows->calls;
@@ -322,13 +323,13 @@ static const struct thread *handed_over_by(struct host *host, const struct threa
         const struct silence *latest = &host->silent[host->silent_count - 1];
         const struct thread *other = &host->threads[latest->thread];
         if (other != thread && other->last_call == latest->call) return latest->since_ns > latest_ns ? other : NULL;
-        host->silent_count--; /* it has gone on, or goes on now */
+        host->silent_count--; /* its silence has ended */
     }
     return NULL;
 }
 
-/* Without a read the host goes from the launch before it to the next one, as between any two: of the time after it only
- * the usual gap, which the one before it has already, is the read's. */
+/* Without a read, the host continues from the launch before it to the launch after it with one usual gap. As the gap
+ * before the read already counts, the gap after it is reduced by the usual gap. */
 static void end_read(struct host *host, uint32_t point) {
     struct aorta_graph *graph = host->builder->graph;
     const uint32_t edge = graph->edge_count - 1;
@@ -361,7 +362,7 @@ static void begin_call(struct host *host, uint32_t call) {
 
 /* ---- launches so far ---- */
 
-/* Notes the span that each stream launched last, once the call has been made. */
+/* Updates the last launched span of each stream after the call. */
 static void count_launches(struct host *host, uint32_t call) {
     bool any = false;
     for (uint32_t i = 0; i < host->ranks; i++) {
@@ -434,7 +435,7 @@ static void host_make(struct host *host) {
     for (uint32_t i = 0; host->dirty && i < host->rows->stream_count; i++) host->dirty[i] = AORTA_GRAPH_NONE;
 }
 
-/* The thread's next call; for the time being threads[].last_call is the one seen last. */
+/* Sets next[], using threads[].last_call temporarily. */
 static void find_next(struct host *host) {
     for (uint32_t i = host->rows->call_count; i-- > 0;) {
         struct thread *thread = &host->threads[host->rows->calls[i].thread];
@@ -470,14 +471,14 @@ void aorta_graph_add_host(struct aorta_graph_builder *builder, uint32_t index) {
     aorta_arena_end(&host.memory, &builder->memory);
 }
 
-/* Where in the program hosts pause: between which calls, by what these launched. The three places at which they pause
- * longest in all have a removal each, since each has a reason of its own. A place whose pauses end when the device has
- * finished is no pause but a wait that no call shows (XLA waits for its own threads). */
+/* Places in the program at which hosts pause: pairs of calls, by the names of their work. The three places with the
+ * longest total pause have a removal each, as each has its own reason. Pauses that end when the device has finished are
+ * waits that no call shows (XLA waits for its own threads). */
 
 enum { PLACES = AORTA_WITHOUT_HOST_PAUSE_ELSE - AORTA_WITHOUT_HOST_PAUSE };
 
 struct place {
-    size_t begin, end; /* of the sorted pauses */
+    size_t begin, end; /* range of the sorted pauses */
     int64_t sum_ns;
 };
 
@@ -485,7 +486,7 @@ static AORTA_ORDER(by_place, struct aorta_pause, AORTA_UP(before) AORTA_UP(after
 
 static AORTA_ORDER(by_place_and_edge, struct aorta_pause, AORTA_THEN(by_place) AORTA_UP(edge));
 
-/* Keeps the longest places, longest first. */
+/* Inserts the place if it is among the longest, sorted longest first. */
 static void keep_longest(struct place *longest, struct place place) {
     for (int i = 0; i < PLACES; i++) {
         if (longest[i].sum_ns >= place.sum_ns) continue;
@@ -502,11 +503,12 @@ static uint32_t removal_of(const struct place *longest, size_t pause) {
 }
 
 enum {
-    ENDS_NS = 500000, /* a wait ends so long after the device's work at most, */
-    ENDS_MOST = 8,    /* … and after this part of its length: a pause that ends later is the host's own work. */
-    ENDS_PART = 25,   /* A long wait may end this part of its length later: threads that slept long wake up late. */
+    ENDS_NS = 500000, /* a wait ends at most this long after the device's work, … */
+    ENDS_MOST = 8,    /* … and at most this part (1/8) of its length; a later end is the host's own work. */
+    ENDS_PART = 25,   /* A long wait may end this part (1/25) of its length later, as threads that slept long wake up
+                       * late. */
     SLACK_NS = 2000,  /* between clocks of host and device */
-    FEWEST = 3,       /* pauses of a place that can be called waits */
+    FEWEST = 3,       /* minimum number of waits at a place */
     LOOK_BACK = 64,   /* spans */
 };
 
@@ -519,7 +521,8 @@ static bool is_busy_at(const struct aorta_replay_rank *rank, int64_t time_ns) {
     return false;
 }
 
-/* The span whose end the pause may have waited for: the device's last, with nothing after it; NONE. */
+/* The span whose end the pause may have awaited: the device's last one, with nothing after it; NONE if there is
+ * none. */
 static uint32_t awaited_by(const struct aorta_graph_builder *builder, const struct aorta_pause *pause) {
     const struct aorta_graph *graph = builder->graph;
     const uint32_t to = graph->to[pause->edge], rank = graph->rank[to];
@@ -543,8 +546,8 @@ static void turn_into_wait(const struct aorta_graph_builder *builder, const stru
     aorta_graph_edge(graph, aorta_span_end(builder, rank, span), to, lag_ns > 0 ? lag_ns : 0, AORTA_EDGE_WAIT, true);
 }
 
-/* Turns pauses into waits at places where most pauses are waits, and removes them. `pauses` are sorted by place.
- * Returns how many are left. */
+/* Turns pauses into waits and removes them, at places where most pauses are waits. `pauses` are sorted by place.
+ * Returns the number of remaining pauses. */
 static size_t without_waits(const struct aorta_graph_builder *builder, struct aorta_pause *pauses, size_t count) {
     size_t left = 0;
     for (size_t begin = 0, end; begin < count; begin = end) {

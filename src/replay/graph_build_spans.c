@@ -1,22 +1,22 @@
-/* Finds what lets a rank's spans begin, and how long they take.
+/* Edges for the starts and durations of a rank's spans.
  *
  * A span begins after the previous span on its stream, after its launch, and after the spans that it waits for
- * according to the file. Where none of these explains the beginning, the cause is inferred: the span that ended last
- * before it and was launched before it. The edge that explains the beginning best gets the recorded lag. All other
- * edges get their usual lag. */
+ * according to the file. If none of these explains its start, a dependency is inferred: on the span that ended last
+ * before it and was launched before it. The edge that explains the start best gets the recorded lag, all other edges
+ * their usual lag. */
 #include "base/sort.h"
 #include "replay/graph_build_internal.h"
 
 enum {
-    NEAR_NS = 3000, /* a beginning that is later than usual by no more needs no other explanation */
-    CLOCK_NS = 500, /* an end this long after a beginning may still be before it */
+    NEAR_NS = 3000, /* a start that is at most this much later than usual is explained */
+    CLOCK_NS = 500, /* tolerance for an end that appears after a start */
 };
 
-/* The last of something on a stream. */
+/* The latest spans of a stream. */
 struct lane {
     uint32_t span;   /* NONE: nothing so far */
-    uint32_t last;   /* that ends last; another where operations of a graph run side by side */
-    uint32_t ready;  /* point: when its last gather was ready; NONE */
+    uint32_t last;   /* the span that ends last; differs from `span` if nodes of a graph overlap */
+    uint32_t ready;  /* point at which its last gather was ready; NONE */
     uint32_t gather; /* that gather */
     uint32_t reduction;
     uint32_t compute, collective; /* the last of either: a stream may have both */
@@ -28,12 +28,12 @@ struct spans {
     const struct aorta_replay_call *calls;
     uint32_t rank;
     struct lane *lanes;
-    uint32_t *reduction_before; /* of each reduction: the one before it on its stream in its step; NONE */
-    bool *last_reduction;       /* of its stream in its step */
+    uint32_t *reduction_before; /* by reduction: the previous one on its stream in its step; NONE */
+    bool *last_reduction;       /* by span: the last reduction of its stream in its step */
     uint32_t full;              /* the last kernel that fills the device; NONE */
 };
 
-/* Something that may have let a span begin. */
+/* A possible reason for the start of a span. */
 struct reason {
     uint32_t from; /* point */
     int64_t from_ns, usual_ns;
@@ -52,7 +52,7 @@ static void add_reason(struct reasons *reasons, struct reason reason) {
     if (reasons->count < MOST_REASONS) reasons->items[reasons->count++] = reason;
 }
 
-/* How much later than usual the span began; the least decides. */
+/* How much later than usual the span began for this reason; the reason with the minimum counts. */
 static int64_t beyond(const struct reason *reason, int64_t start_ns) {
     return start_ns - reason->from_ns - reason->usual_ns;
 }
@@ -70,8 +70,8 @@ static bool is_collective(const struct spans *spans, uint32_t row) {
     return spans->rows->spans[row].kind == AORTA_REPLAY_COLLECTIVE;
 }
 
-/* Only the order on their common stream keeps the two apart: a gather after the compute before it, unless it is the
- * first of its step; compute after a reduction, unless that is the last one. */
+/* Whether only the order on their common stream separates the two: a gather after compute, unless it is the first of
+ * its step, or compute after a reduction, unless that is the last one. */
 static bool shares_stream_only(const struct spans *spans, uint32_t row, uint32_t before) {
     const struct aorta_replay_span *span = &spans->rows->spans[row], *other = &spans->rows->spans[before];
     if (is_collective(spans, row) == is_collective(spans, before)) return false;
@@ -90,7 +90,7 @@ static void add_stream_end(const struct spans *spans, uint32_t row, uint32_t oth
                                .same_stream = true});
 }
 
-/* Compute still follows compute, and collectives follow collectives, where the two share a stream. */
+/* If compute and collectives share a stream, compute also follows compute, and collectives follow collectives. */
 static void add_same_kind(const struct spans *spans, uint32_t row, struct reasons *reasons) {
     const struct aorta_replay_span *span = &spans->rows->spans[row];
     const struct lane *lane = &spans->lanes[span->stream];
@@ -105,7 +105,7 @@ static void add_stream(struct spans *spans, uint32_t row, struct reasons *reason
     const struct lane *lane = &spans->lanes[span->stream];
     if (lane->span == AORTA_GRAPH_NONE) return;
     const struct aorta_replay_span *other = &spans->rows->spans[lane->span];
-    if (other->end_ns > span->start_ns) { /* graphs, and launches that begin before their predecessor ends */
+    if (other->end_ns > span->start_ns) { /* graphs, and kernels that begin before their predecessor ends */
         add_reason(reasons, (struct reason){.from = aorta_span_start(spans->builder, spans->rank, lane->span),
                                             .from_ns = other->start_ns,
                                             .usual_ns = span->start_ns - other->start_ns,
@@ -139,7 +139,7 @@ static bool share_queue(const struct aorta_replay_span *a, const struct aorta_re
     return collectives && a->communicator != AORTA_GRAPH_NONE && a->communicator == b->communicator;
 }
 
-/* Whether the host asked for some wait for an event between the launches of the two. */
+/* Whether the host requested a wait for an event between the two launches. */
 static bool event_between(const struct spans *spans, const struct aorta_replay_span *span,
                           const struct aorta_replay_span *other) {
     const struct aorta_replay_rank *rows = spans->rows;
@@ -150,7 +150,7 @@ static bool event_between(const struct spans *spans, const struct aorta_replay_s
     return next < count && rows->event_waits[next] < to_ns;
 }
 
-/* What a span waits for on another stream says what kind of waiting it is. What the file says is no matter of queues.
+/* The kind of a wait for a span, mostly of another stream. Recorded waits are never caused by queues.
  */
 static enum aorta_edge_kind kind_of(const struct spans *spans, uint32_t row, uint32_t other_row, bool inferred) {
     const struct aorta_replay_span *span = &spans->rows->spans[row], *other = &spans->rows->spans[other_row];
@@ -182,7 +182,7 @@ static void infer_dependency(const struct spans *spans, uint32_t row, struct rea
     const struct reason *best = best_reason(reasons, span->start_ns);
     if (best && beyond(best, span->start_ns) <= NEAR_NS) return;
     int64_t after_ns = best ? best->from_ns : INT64_MIN;
-    /* A graph's spans share one launch and may wait for each other. */
+    /* Spans of a graph share a launch and may wait for each other. */
     uint32_t before = span->launch == AORTA_GRAPH_NONE ? AORTA_GRAPH_NONE : span->launch + 1;
     uint32_t found = aorta_last_ended(spans->builder, spans->rank, after_ns, span->start_ns + CLOCK_NS, before, row);
     if (found != AORTA_GRAPH_NONE && spans->rows->spans[found].start_ns < span->start_ns)
@@ -197,15 +197,15 @@ static int64_t lag_of(const struct reason *reason, const struct reason *best, in
     return lag_ns < limit_ns ? lag_ns : reason->usual_ns;
 }
 
-/* A gather of the same step before it on its stream: that it could have begun when that one was ready is what prefetch
- * means. The first of a step cannot. */
+/* Whether a gather can be prefetched, which means to begin when the previous gather of its stream and step was ready.
+ * The first gather of a step cannot. */
 static bool is_ahead(const struct spans *spans, const struct aorta_replay_span *span) {
     const struct lane *lane = &spans->lanes[span->stream];
     return span->role == AORTA_REPLAY_GATHER && lane->ready != AORTA_GRAPH_NONE &&
            spans->rows->spans[lane->gather].step == span->step;
 }
 
-/* All reasons of a gather but its stream's order meet in a point of their own; NONE: it has none. */
+/* Adds a point at which a gather is ready, with all its reasons except the order of its stream; NONE if it has none. */
 static uint32_t add_ready(struct spans *spans, uint32_t row, const struct reasons *reasons, const struct reason *best) {
     struct aorta_graph *graph = spans->builder->graph;
     int64_t start_ns = spans->rows->spans[row].start_ns, ready_ns = INT64_MIN;
@@ -238,7 +238,7 @@ static void begin_gather(struct spans *spans, uint32_t row, const struct reasons
     lane->gather = row;
 }
 
-/* Who waits for a reduction waits for the one before it, once there is slack. */
+/* With slack, a span that waits for a reduction only waits for the previous reduction. */
 static void add_slack(const struct spans *spans, uint32_t start, const struct reason *reason) {
     struct aorta_graph *graph = spans->builder->graph;
     uint32_t before = spans->reduction_before[(reason->from - spans->builder->first_span[spans->rank]) / 2];
@@ -247,8 +247,8 @@ static void add_slack(const struct spans *spans, uint32_t start, const struct re
                          AORTA_EDGE_EARLIER, reason->inferred);
 }
 
-/* The host makes the copy in its call, as from pageable memory: it starts late there, and the call lasts. Where
- * anything else ended after the call began, the copy may have waited for that. */
+/* Whether the host makes the copy within its call, as from pageable memory: the copy starts late, and the call lasts as
+ * long. Not if another reason is later than the call's start, as the copy may have waited for that. */
 static bool is_staged(const struct spans *spans, const struct aorta_replay_span *span, const struct reasons *reasons) {
     if (span->launch == AORTA_GRAPH_NONE) return false;
     const struct aorta_replay_call *call = &spans->calls[span->launch];
@@ -268,7 +268,7 @@ static void stage_copy(const struct spans *spans, const struct aorta_replay_span
     }
 }
 
-/* Kernels that fill the device run one after the other, whatever their streams. */
+/* Kernels that fill the device run one after another, even on different streams. */
 static void follow_full(struct spans *spans, uint32_t row) {
     const struct aorta_replay_span *span = &spans->rows->spans[row];
     if (!span->fills) return;
@@ -292,7 +292,8 @@ static uint32_t running_at(const struct spans *spans, uint32_t row) {
     return running;
 }
 
-/* The host or a kernel touches one page of managed memory after the other: the time between two is that of copies.
+/* The host or a kernel touches pages of managed memory one by one, so time between two such copies counts as
+ * copying.
  * The first page that a kernel or a fill touches comes after its beginning. */
 static void move_pages(const struct spans *spans, uint32_t row, struct reasons *reasons) {
     const struct aorta_replay_span *span = &spans->rows->spans[row];
@@ -338,7 +339,7 @@ static void begin_span(struct spans *spans, uint32_t row) {
     if (lane->last == AORTA_GRAPH_NONE || span->end_ns >= spans->rows->spans[lane->last].end_ns) lane->last = row;
 }
 
-/* ---- how long it takes ---- */
+/* ---- durations ---- */
 
 static void change_kernel(const struct spans *spans, uint32_t row, uint32_t edge) {
     struct aorta_graph *graph = spans->builder->graph;
@@ -351,7 +352,7 @@ static void change_kernel(const struct spans *spans, uint32_t row, uint32_t edge
     if (runs->apart_ns >= 0) aorta_graph_change(graph, edge, AORTA_WITHOUT_WAITING, runs->apart_ns);
 }
 
-/* A collective that other ranks recorded moves once all have arrived. */
+/* A collective recorded by several ranks moves data after all have arrived. */
 static void end_collective(const struct spans *spans, uint32_t row, uint32_t start, uint32_t end) {
     struct aorta_graph *graph = spans->builder->graph;
     const struct aorta_replay_span *span = &spans->rows->spans[row];

@@ -2,16 +2,15 @@
  *
  * Ranks of a job run the same kernels in the same order, so the k-th run of a name within a step is the same on all of
  * them. A rank is late because of its device if it runs kernels that the other ranks do not run, or takes longer for
- * the same kernels. A collective that waits for a late rank slows down the kernels that run meanwhile, which would not
- * happen without the waiting. So only runs without a concurrent collective are compared, where there are any.
+ * the same kernels. A collective that waits for a late rank slows down concurrent kernels, which is an effect of the
+ * waiting. So only runs without a concurrent collective are compared, if there are any.
  *
  * A rank has more of the shared work if it runs the same kernels with other sizes, or if it exchanges work with other
  * ranks and runs more. Balancing removes only what exceeds the mean of the ranks. Otherwise, kernels that only one rank
  * runs, and time that a rank takes longer, can be removed completely.
  *
- * A rank may have another variant of a kernel. So of the kernels that only this rank runs, only the time counts that
- * exceeds the time of the kernels that it lacks. For kernels that all ranks run, only the rank's net excess over all of
- * them is removed. */
+ * A rank may run other variants of kernels. So kernels that only this rank runs count only with the time that exceeds
+ * the kernels that it lacks. For kernels that all ranks run, only the rank's net excess is removed. */
 #include "base/sort.h"
 #include "base/statistics.h"
 #include "replay/graph_build_internal.h"
@@ -23,9 +22,9 @@ static const double MATTERS = 0.01; /* of a rank's time: less is noise */
 
 /* One run of a kernel. */
 struct entry {
-    uint32_t name, sizes, number; /* the number-th of them in its step */
+    uint32_t name, sizes, number; /* `number`: index among equal runs in its step */
     uint32_t rank, span;
-    bool beside, waiting; /* a collective ran meanwhile; one waited for at least half of it */
+    bool beside, waiting; /* a collective ran concurrently; one waited during at least half of the run */
 };
 
 /* All runs of one name and number on one rank. */
@@ -39,10 +38,10 @@ struct study {
     struct aorta_arena memory;
     struct entry *entries; /* by name and number, then rank */
     size_t count;
-    struct group *groups;      /* one for each rank, of the key at hand */
-    double *times;             /* best_time of each, ascending */
-    double *more[2], *less[2]; /* of each rank, of what only it has [0] and of what all have [1] */
-    size_t *only, *lacks;      /* of each rank: runs of a step that only it has, and that it lacks */
+    struct group *groups;      /* one per rank, of the current name and number */
+    double *times;             /* best_time of each group, ascending */
+    double *more[2], *less[2]; /* by rank: excess and deficit of kernels not common [0] and common [1] to the ranks */
+    size_t *only, *lacks;      /* by rank: runs that only it has, and that it lacks */
 };
 
 static AORTA_ORDER(entry_order, struct entry,
@@ -60,8 +59,8 @@ static int64_t within(const struct aorta_replay_span *span, int64_t from_ns, int
     return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
-/* Collectives that began before a span, then the one that begins next after its start. `entries`: the rank's, in order
- * of its spans. */
+/* Finds concurrent collectives: those that began before a span, then the next one after its start. `entries` are the
+ * rank's, in order of its spans. */
 static void find_beside(const struct aorta_graph_builder *builder, uint32_t rank, struct entry *entries, size_t count) {
     const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
     int64_t until_ns = INT64_MIN, waits_ns = INT64_MIN;
@@ -94,8 +93,8 @@ static bool counts(const struct aorta_replay_rank *rank, const struct aorta_repl
            span->start_ns < rank->bounds.end_ns;
 }
 
-/* Numbers the runs of each name, or of the same sizes, within a step, in order of their launch: that of their
- * beginnings differs from rank to rank where streams overlap. */
+/* Numbers the runs of each name, or of equal sizes, within a step, in order of launch, as the order of starts differs
+ * between ranks if streams overlap. */
 static void number_runs(const struct study *study, uint32_t rank, struct aorta_arena *memory, uint32_t *numbers) {
     const struct aorta_replay_rank *one = &study->builder->recording->ranks[rank];
     const uint32_t *launched = study->builder->launched[rank];
@@ -169,7 +168,7 @@ static size_t measure_groups(struct study *study, size_t begin) {
     return i;
 }
 
-/* The shortest mean of those that ran it alone. */
+/* The shortest mean time of a run alone on any rank. */
 static double time_alone(const struct study *study) {
     double shortest = 0;
     for (uint32_t i = 0; i < study->builder->recording->rank_count; i++) {
@@ -179,8 +178,7 @@ static double time_alone(const struct study *study) {
     return shortest;
 }
 
-/* How much longer this makes a step of the rank, against the median of the other ranks. `common`: the rank and that
- * median both run it. */
+/* The time by which this run is longer than the median of the other ranks. `common`: neither is 0. */
 static double excess_of(const struct study *study, uint32_t rank, bool *common) {
     double mine = best_time(&study->groups[rank]),
            others = aorta_lower_median_without(study->times, study->builder->recording->rank_count, mine);
@@ -198,15 +196,15 @@ static void sum_excess(struct study *study) {
     }
 }
 
-/* Kernels that only this rank runs are the usual kernels with other sizes if the rank lacks about as many. Where ranks
- * exchange work, they may also be another rank's share. */
+/* Whether the rank has more of the shared work: kernels that only this rank runs are usual kernels of other sizes if it
+ * lacks about as many. If ranks exchange work, they may also be another rank's share. */
 static bool has_more_work(const struct study *study, uint32_t rank) {
     static const double AS_MANY = 0.9;
     const bool renamed = (double)study->lacks[rank] >= AS_MANY * (double)study->only[rank];
     return (renamed || study->builder->recording->exchanges) && study->more[0][rank] > study->more[1][rank];
 }
 
-/* ---- what it makes of each span ---- */
+/* ---- results for each span ---- */
 
 static void set_runs(struct study *study) {
     double alone = time_alone(study);
@@ -268,7 +266,7 @@ static bool is_alone(const struct aorta_recording *recording, uint32_t rank) {
     return true;
 }
 
-/* Sets gone[] of the points of extra launches to the share that goes. False: the rank has none. */
+/* Sets gone[] of the points of extra launches to the removed share. False if the rank has none. */
 static bool find_extra(const struct aorta_graph_builder *builder, uint32_t rank, float *gone) {
     const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
     bool any = false;

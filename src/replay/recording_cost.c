@@ -6,55 +6,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what is not in the file ---- */
+/* ---- constants that are not in the file ---- */
 
-static const double HOP_NS = 200;      /* what one operation calling another takes without a profiler, */
-static const double HOP_BEFORE = 0.75; /* … of it before the inner one */
+static const double HOP_NS = 200;      /* time for one operation to call another without a profiler, … */
+static const double HOP_BEFORE = 0.75; /* … share of it before the inner one */
 static const double LAUNCH_NS = 2200;  /* a call that launches, without CUPTI */
-static const double MOST_NS = 5000;    /* CUPTI within one call; more is the call's own */
-static const double OUTSIDE_NS = 300;  /* CUPTI outside of the stamps of a call that launches, on either side, and */
-static const double QUIET_NS = 100;    /* … of calls that enqueue nothing, at most what it costs within a launch */
-static const double ENTER_NS = 3000;   /* of what stands before an operation in another one, the profiler's at most, */
-static const double LEAVE_NS = 1000;   /* … and after it */
-static const double FAST = 0.05;       /* the quantile that counts as what an interval takes at least */
-static const double ALIKE = 1.5;       /* pairs within this of the lowest quarter only pass through */
-static const double PACE = 1.6;        /* how much slower the rest runs for each share of stamps, */
-static const double PACE_SPREAD = 1.7; /* … and more for each share by which equal intervals differ */
-static const double PACE_CALLS = 0.2;  /* the same where calls alone were recorded */
-static const double DISTURBS = 0.1;    /* share of stamps from which on a step's own spread counts in full */
-static const double LEFT = 0.1;        /* of an interval stays at least */
+static const double MOST_NS = 5000;    /* maximum cost of CUPTI within one call; more is the call's own */
+static const double OUTSIDE_NS = 300; /* cost of CUPTI outside the stamps of a launching call, on either side, and … */
+static const double QUIET_NS = 100;   /* … of calls that enqueue nothing; at most the cost within a launch */
+static const double ENTER_NS = 3000;  /* of the time before an operation in another one, the profiler's at most, */
+static const double LEAVE_NS = 1000;  /* … and after it */
+static const double FAST = 0.05;      /* the quantile that counts as the minimum of an interval */
+static const double ALIKE = 1.5;      /* pairs within this factor of the lowest quartile have no work of their own */
+static const double PACE = 1.6;       /* slowdown of the remaining time per share of stamps, … */
+static const double PACE_SPREAD = 1.7; /* … and in addition per share by which equal intervals differ */
+static const double PACE_CALLS = 0.2;  /* PACE if only calls were recorded */
+static const double DISTURBS = 0.1;    /* minimum share of stamps at which a step's own spread counts in full */
+static const double LEFT = 0.1;        /* minimum share of an interval that remains */
 enum {
-    IDLE_NS = 30000,    /* a thread silent for longer while another one worked waited for it */
-    SLEEP_NS = 500000,  /* of an interval, what is longer sleeps: it has no pace */
-    WAIT_OWN_NS = 5000, /* the same of a call that waits for the device */
-    FEWEST = 12,        /* samples of a quantile */
-    OUTLIER = 4,        /* times the fastest: longer intervals count as this long */
+    IDLE_NS = 30000,    /* a thread that is silent for longer while another works is waiting for it */
+    SLEEP_NS = 500000,  /* time of an interval beyond this is sleep, which is not slowed */
+    WAIT_OWN_NS = 5000, /* as SLEEP_NS, for a call that waits for the device */
+    FEWEST = 12,        /* minimum samples of a quantile */
+    OUTLIER = 4,        /* intervals count as at most this many times the fastest */
     BLOCK = 64,         /* stamps */
 };
 
-/* Small, as there are two for each event. */
+/* A stamp. Small, as each event has two. */
 struct stamp {
     int64_t time_ns;
-    uint32_t length_ns; /* of the interval that it ends, at most the last 4.29 s of it; 0: it is the thread's first */
+    uint32_t length_ns; /* of the interval that it ends, at most 4.29 s; 0: the thread's first stamp */
     /* The events whose costs are in that interval (cost_of_stamps): */
-    uint32_t left : 4;  /* enum aorta_stamped of an event that ended before; COUNT: none did */
+    uint32_t left : 4;  /* enum aorta_stamped of the event that ended at its start; COUNT: none */
     uint32_t waits : 1; /* the interval is a wait for the device */
     uint32_t call : 1;  /* a call ended: `what` is its name */
     uint32_t what : 26; /* else enum aorta_stamped of an event that began; COUNT: none did */
 };
 
-/* Sum of the interval lengths, and their sum if equal intervals took their usual minimum; for the time before the first
- * step, and for each step. */
+/* The sum of interval lengths, and their sum if equal intervals took their usual minimum. One for the time before the
+ * first step, and one per step. */
 struct spread {
     double sum_ns, fast_ns;
-    double pace; /* how much slower the host ran there than without the recording */
+    double pace; /* slowdown of the host there by the recording */
 };
 
 struct lane { /* stamps of one thread, ascending */
     struct stamp *stamps;
     size_t count;
-    size_t near; /* what was asked for last */
-    /* The cost of recording before stamp `summed`, whose step is `step`, and before each block's first stamp. */
+    size_t near; /* position of the last query */
+    /* Cost of recording before stamp `summed`, which is in step `step`; and before each block's first stamp. */
     double sum_ns, *sums;
     size_t summed, step;
 };
@@ -62,10 +62,10 @@ struct lane { /* stamps of one thread, ascending */
 struct aorta_recording_cost {
     struct aorta_arena memory;
     struct aorta_recording_costs found;
-    int64_t *step_ns;       /* when each begins */
+    int64_t *step_ns;       /* starts of the steps */
     struct spread *spreads; /* one more than there are steps */
     size_t step_count;
-    struct lane *lanes; /* of each thread of the trace */
+    struct lane *lanes; /* by thread of the trace */
     size_t lane_count;
     double *within_ns; /* of each text: CUPTI's part of a call of this name */
     struct aorta_recording_weight weight;
@@ -78,11 +78,11 @@ struct building {
     struct aorta_recording_cost *cost;
 };
 
-/* ---- what an event costs ---- */
+/* ---- cost of an event ---- */
 
-/* An event with nothing but another one in it: what lies before that, after it, and both. */
+/* An event with nothing but another one in it: the time before that, after it, and both. */
 struct pair {
-    uint64_t key;   /* what both are (enum aorta_stamped) and, of operations, their names */
+    uint64_t key;   /* enum aorta_stamped of both and, for operations, their names */
     uint32_t event; /* the outer one's row */
 };
 
@@ -108,7 +108,7 @@ static uint64_t kinds_of(enum aorta_stamped outer, enum aorta_stamped inner) {
     return (uint64_t)outer << 60 | (uint64_t)inner << 56;
 }
 
-/* Changes the values' order. */
+/* Reorders the values. */
 static double fast_of(double *values, size_t count) {
     return aorta_nth_double(values, count, (size_t)((double)count * FAST));
 }
@@ -146,7 +146,7 @@ static struct pair *find_pairs(const struct building *building, size_t *count, s
     return pairs;
 }
 
-/* Groups of FEWEST or more. */
+/* Makes groups of at least FEWEST pairs. */
 static size_t group_pairs(const struct aorta_stamped_event *events, const struct pair *pairs, size_t count,
                           struct pairs *groups, double *scratch) {
     size_t group_count = 0;
@@ -163,7 +163,7 @@ static bool is_of(const struct pairs *group, enum aorta_stamped outer, enum aort
     return group->items[0].key >> 56 == kinds_of(outer, inner) >> 56;
 }
 
-/* To the step that the moment is in. */
+/* Adds to the spread of the step that contains the time. */
 static void add_spread(const struct aorta_recording_cost *cost, int64_t time_ns, double value_ns, double fast_ns) {
     const size_t step = aorta_count_until(cost->step_ns, cost->step_count, sizeof *cost->step_ns, 0, time_ns);
     cost->spreads[step].sum_ns += fmin(value_ns, OUTLIER * fast_ns);
@@ -176,7 +176,8 @@ static void add_spreads(const struct aorta_recording_cost *cost, const struct pa
                    pairs->self_ns);
 }
 
-/* The largest self time of operations that only pass through. 0: there are no groups. `scratch`: as many doubles. */
+/* The limit of the self time of operations that only call another operation; 0 without groups. `scratch`: `count`
+ * doubles. */
 static double passes_through(const struct pairs *groups, size_t count, double *scratch) {
     size_t found = 0;
     for (size_t i = 0; i < count; i++)
@@ -224,9 +225,9 @@ static void calibrate_stamps(const struct pairs *groups, size_t count, double *s
 
 /* Calls of one name. */
 struct calls {
-    size_t first, count; /* their lengths */
+    size_t first, count; /* range of lengths */
     double shortest_ns, fast_ns;
-    uint8_t stamped; /* of the shortest */
+    uint8_t stamped; /* kind of the shortest call */
 };
 
 static double within_call(uint8_t stamped, const char *name, double fast_ns) {
@@ -234,7 +235,7 @@ static double within_call(uint8_t stamped, const char *name, double fast_ns) {
     return fmin(fmax(fast_ns - LAUNCH_NS, 0), MOST_NS);
 }
 
-/* Where launches show no cost, CUPTI did not record. */
+/* If launches show no cost within, CUPTI did not record, and calls cost nothing. */
 static void calibrate_outside(struct building *building) {
     const double most_ns = building->cost->found.within_ns;
     const double launch_ns = fmin(most_ns, OUTSIDE_NS), quiet_ns = fmin(most_ns, QUIET_NS);
@@ -262,7 +263,7 @@ static size_t count_calls(const struct building *building, size_t texts, struct 
     for (size_t i = 0; i < texts; i++) {
         names[i].first = first;
         first += names[i].count;
-        names[i].count = 0; /* counted again where their lengths are put down */
+        names[i].count = 0; /* counted again in measure_calls */
     }
     return first;
 }
@@ -317,16 +318,16 @@ static void calibrate_pairs(struct building *building) {
 
 /* ---- a thread's stamps ---- */
 
-/* While the events of one thread are walked through. */
+/* State of a thread while its events are processed. */
 struct walk {
     struct aorta_arena *scratch;
     struct lane *lane;
-    struct aorta_stamped_event *open; /* those that have not ended, outermost first */
+    struct aorta_stamped_event *open; /* events that have not ended, outermost first */
     size_t depth, capacity;
-    uint8_t left; /* of the stamp before, if that was an end; else COUNT */
+    uint8_t left; /* kind of the event that ended at the previous stamp; COUNT if none did */
 };
 
-/* The interval's length, all of it or what a stamp can say. */
+/* The interval's length, at most UINT32_MAX. */
 static uint32_t length_until(int64_t from_ns, int64_t to_ns) {
     return to_ns - from_ns < UINT32_MAX ? (uint32_t)(to_ns - from_ns) : UINT32_MAX;
 }
@@ -360,7 +361,7 @@ static void fill_lane(const struct aorta_stamped_event *events, size_t count, st
     struct walk walk = {.scratch = scratch, .lane = lane, .left = AORTA_STAMPED_COUNT};
     for (size_t i = 0; i < count; i++) {
         struct aorta_stamped_event event;
-        memcpy(&event, &events[i], sizeof event); /* stamps may come to lie there */
+        memcpy(&event, &events[i], sizeof event); /* stamps may overwrite it */
         while (walk.depth && walk.open[walk.depth - 1].end_ns <= event.start_ns) end_event(&walk);
         begin_event(&walk, &event);
     }
@@ -375,7 +376,7 @@ static double cost_of_stamps(const struct aorta_recording_cost *cost, const stru
     return left_ns + (stamp->what < AORTA_STAMPED_COUNT ? of[stamp->what].enter_ns : 0);
 }
 
-/* The first stamp at or after the moment; the number of stamps: there is none. Moments are asked for almost in order.
+/* The first stamp at or after the time; the number of stamps if there is none. Queries come almost in order of time.
  */
 static size_t stamp_from(struct lane *lane, int64_t time_ns) {
     size_t at = lane->near;
@@ -384,7 +385,7 @@ static size_t stamp_from(struct lane *lane, int64_t time_ns) {
     return lane->near = at;
 }
 
-/* A thread that is silent while another one works waits for it: its own time begins with the other's last stamp. */
+/* A thread without stamps while another thread works waits for it. Its own time begins at that thread's last stamp. */
 static void find_waits(struct aorta_recording_cost *cost, size_t number) {
     struct lane *lane = &cost->lanes[number];
     for (size_t i = 1; i < lane->count; i++) {
@@ -404,7 +405,7 @@ static int64_t busy_of(const struct stamp *stamp) {
     return stamp->length_ns < most_ns ? stamp->length_ns : most_ns;
 }
 
-/* From the first step to the last one, as what is before has no launches; all of it where there are none. */
+/* From the first step on, because earlier time has no launches; the whole trace if it has no steps. */
 static void measure_share(struct aorta_recording_cost *cost, const struct aorta_trace *trace) {
     double stamps_ns = 0, busy_ns = 0;
     for (size_t i = 0; i < cost->lane_count; i++) {
@@ -441,7 +442,7 @@ static void measure_pace(struct aorta_recording_cost *cost, bool operations) {
     }
 }
 
-/* Two stamps take the place of their event. */
+/* Replaces each event by two stamps in the same memory. */
 static void fill_lanes(struct building *building) {
     struct aorta_recording_cost *cost = building->cost;
     struct aorta_stamped_events *stamped = &building->stamped;
@@ -545,7 +546,7 @@ static double sum_before(const struct aorta_recording_cost *cost, struct lane *l
     return lane->sum_ns;
 }
 
-/* Until a moment; within an interval in proportion. */
+/* The cost of recording until a time. An interval that contains the time counts in proportion. */
 static double sum_until(const struct aorta_recording_cost *cost, struct lane *lane, int64_t time_ns) {
     const size_t at = stamp_from(lane, time_ns);
     if (at == lane->count) return sum_before(cost, lane, at);

@@ -10,14 +10,14 @@
 
 #define EDGE(kind) (UINT32_C(1) << AORTA_EDGE_##kind)
 
-/* What a removal does to edges, by their kind. Where a rule depends on the edge (which kernels are slower, which
- * collectives), the graph has a list of changes instead. */
+/* Effects of removals on kinds of edges. Effects on single edges (slower kernels, collectives) are in the graph's list
+ * of changes. */
 static const struct removal {
     const char *cause, *description;
     bool late;     /* the cause makes a rank late */
-    uint32_t free; /* take no time */
-    uint32_t off;  /* do not hold */
-    uint32_t on;   /* alternatives that hold */
+    uint32_t free; /* edges that take no time */
+    uint32_t off;  /* edges that do not apply */
+    uint32_t on;   /* alternatives that apply */
 } removals[AORTA_REMOVAL_COUNT] = {
 #define NO_REMOVAL(name, ...)
 #define REMOVAL(name, ...) [AORTA_WITHOUT_##name] = {__VA_ARGS__},
@@ -41,19 +41,19 @@ const char *aorta_removal_description(enum aorta_removal removal) {
     return removals[removal].description;
 }
 
-/* What a set of removals leaves of edges of a kind that have no changes. */
+/* Bit masks of a set of removals for edges of one kind without changes. */
 struct effect {
-    int64_t holds; /* -1: the edge holds; 0 */
-    int64_t takes; /* -1: it takes its time; 0: none */
+    int64_t holds; /* -1 if the edge applies, else 0 */
+    int64_t takes; /* -1 if the edge takes its time, else 0 */
 };
 
 struct effects {
-    uint32_t removed; /* with waiting */
+    uint32_t removed; /* including AORTA_WITHOUT_WAITING */
     struct effect of[AORTA_EDGE_KIND_COUNT];
 };
 
-/* Who waits for a late rank has a collective that waits beside its kernels. Without what made that rank late they would
- * be as fast as alone; while the rank is still waited for, that changes nothing. */
+/* A rank that waits for a late one has a collective that waits while its kernels run. Without what made that rank late
+ * they would be as fast as alone; while the rank is still waited for, that changes nothing. */
 static uint32_t with_waiting(uint32_t removed) {
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++)
         if (removals[i].late && removed & aorta_removal_bit((enum aorta_removal)i))
@@ -80,7 +80,7 @@ static struct effects effects_of(uint32_t removed) {
 }
 
 /* The edge's lag without the removed causes: the smallest of the lag and of the changes of these causes.
- * `change`: the first of the edge's changes, or what follows; becomes what follows. */
+ * `change`: the first change of this edge or of a later one. It advances past the changes of this edge. */
 static inline int64_t left_of(const struct aorta_graph *graph, const struct effects *effects, uint32_t edge,
                               uint32_t *change) {
     int64_t lag_ns = graph->lag_ns[edge];
@@ -98,8 +98,8 @@ static uint32_t first_change(const struct aorta_graph *graph, uint32_t edge) {
 
 /* ---- replaying ---- */
 
-/* A point whose edges are all gone stays where it was. None comes before its rank's start: what a host did before the
- * device's first work saves no time after it. */
+/* A point whose edges are all removed keeps its recorded time. No point moves before its rank's start, because what a
+ * host did before the device's first work saves no time later. */
 static void evaluate(const struct aorta_graph *graph, uint32_t removed, int64_t *restrict point_ns) {
     const struct effects effects = effects_of(removed);
     uint32_t change = 0;
@@ -121,8 +121,7 @@ int64_t aorta_replay_begin(const struct aorta_graph *graph, const int64_t *point
     return mark == AORTA_GRAPH_NONE ? graph->ranks[rank].start_ns : point_ns[mark];
 }
 
-/* Sets the time of each rank, up to the last of the points that end within its time in the recording. Returns a step's,
- * mean over ranks. */
+/* Sets the time of each rank, until its last measured point. Returns the step time, mean over ranks. */
 static double measure_ranks(const struct aorta_graph *graph, const int64_t *point_ns, int64_t *rank_ns) {
     double step_ns = 0;
     memset(rank_ns, 0, graph->rank_count * sizeof *rank_ns);
@@ -158,7 +157,7 @@ void aorta_replay_free(struct aorta_replay *replay) {
     *replay = (struct aorta_replay){0};
 }
 
-/* Sets of removals, each for one removal, and the step without each set. */
+/* Sets of removals, the removal that each set is for, and the step without each set. */
 struct sets {
     const struct aorta_graph *graph;
     uint32_t removed[AORTA_REMOVAL_COUNT + 1];
@@ -190,7 +189,7 @@ static void replay_each(struct sets *sets, struct aorta_arena *memory) {
 
 /* ---- paths ---- */
 
-/* The edge that decides when the point is, and what is left of its lag; NONE: the point stays where it was. */
+/* Returns the binding edge of the point, and its remaining lag. NONE if the point keeps its recorded time. */
 static uint32_t deciding_edge(const struct aorta_graph *graph, const struct effects *effects, const int64_t *point_ns,
                               uint32_t point, int64_t *lag_ns) {
     uint32_t best = AORTA_GRAPH_NONE, change = first_change(graph, graph->first_edge[point]);
@@ -235,10 +234,10 @@ void aorta_graph_walk(const struct aorta_graph *graph, aorta_graph_visit visit, 
 struct measure {
     const struct aorta_graph *graph;
     struct aorta_graph_path path;
-    int64_t pending_ns; /* spans whose beginning the next edge explains */
+    int64_t pending_ns; /* lag within spans whose start the next edge explains */
 };
 
-/* Within a span: why it is where it is, an edge further back says. */
+/* The edge is within a span. An edge further back explains the span's start. */
 static bool within_span(enum aorta_edge_kind kind) {
     return kind == AORTA_EDGE_KERNEL || kind == AORTA_EDGE_COPY || kind == AORTA_EDGE_TRANSFER ||
            kind == AORTA_EDGE_ARRIVAL || kind == AORTA_EDGE_READY;
@@ -268,18 +267,20 @@ struct aorta_graph_path aorta_graph_critical(const struct aorta_graph *graph) {
 
 /* ---- gains ---- */
 
-/* Without a cause the first step can shrink by more than those that are measured, which then begin with less lead. */
+/* Never negative: without a cause the first step can shrink more than the measured steps, which then begin with less
+ * lead. */
 static double gain(double with_ns, double without_ns) {
     return without_ns < with_ns ? with_ns - without_ns : 0;
 }
 
-/* Half of it or more, and not more than it: it comes before what hides it, and that gets what is left. */
+/* More than half of the other gain, but not larger. Such a cause comes before the cause that hides it, which gets the
+ * remaining gain. */
 static bool is_most_of(double own_ns, double other_ns) {
     static const double most = 0.5;
     return own_ns > most * other_ns && own_ns <= other_ns;
 }
 
-/* Launches that cost nothing also hide what the host does elsewhere: a specific cause comes before them. */
+/* Free launches also hide what the host does elsewhere, so a specific cause comes before late launches. */
 static double weight_above_launches(const struct aorta_gains *gains, int removal) {
     static const enum aorta_removal specific[] = {AORTA_WITHOUT_HOST_SYNC,  AORTA_WITHOUT_HOST_PAUSE,
                                                   AORTA_WITHOUT_DATA_WAIT,  AORTA_WITHOUT_HOST_COLLECTIVE,
@@ -291,14 +292,15 @@ static double weight_above_launches(const struct aorta_gains *gains, int removal
     return own_ns;
 }
 
-/* A host that does not wait for the device is ahead, and hides its pauses and how long it waits for data. */
+/* A host that does not wait for the device runs ahead, which hides its pauses and its waits for data. */
 static bool is_hidden_by_lead(int removal) {
     return (removal >= AORTA_WITHOUT_HOST_PAUSE && removal <= AORTA_WITHOUT_HOST_PAUSE_ELSE) ||
            removal == AORTA_WITHOUT_DATA_WAIT || removal == AORTA_WITHOUT_HOST_COLLECTIVE ||
            removal == AORTA_WITHOUT_ALLOCATION;
 }
 
-/* What a cause counts in the order: what the wait for the device keeps from being hidden comes before the wait. */
+/* The sort key of a cause. A cause that the host's lead would hide comes before the wait for the device, which prevents
+ * the lead. */
 static double weight_of(const struct aorta_gains *gains, int removal) {
     const double waits_ns = gains->gain_ns[AORTA_WITHOUT_HOST_SYNC], own_ns = gains->gain_ns[removal];
     const double weight = weight_above_launches(gains, removal);
@@ -316,7 +318,7 @@ static void order_gains(struct aorta_gains *gains) {
     }
 }
 
-/* The removals that change an edge at all, and AORTA_WITHOUT_WAITING where changes are of it. */
+/* Bits of the removals that change at least one edge, including AORTA_WITHOUT_WAITING. */
 static uint32_t effective(const struct aorta_graph *graph) {
     uint32_t kinds = 0, found = 0;
     for (uint32_t i = 0; i < graph->edge_count; i++) kinds |= UINT32_C(1) << graph->kind[i];
@@ -327,8 +329,8 @@ static uint32_t effective(const struct aorta_graph *graph) {
     return found;
 }
 
-/* What gains nothing alone may gain with what was removed before it: where the host waits for a copy, one stays as long
- * as the other does. */
+/* A cause without a gain of its own may gain after other causes are removed. For example, a copy and the host's wait
+ * for the copy hide each other. */
 static void measure_gains(const struct aorta_graph *graph, struct aorta_gains *gains, struct aorta_arena *memory) {
     const uint32_t possible = effective(graph);
     struct sets alone = {.graph = graph, .count = 1}, after = {.graph = graph}; /* alone[0]: nothing is removed */
@@ -372,7 +374,7 @@ struct search {
     struct aorta_origin origin;
 };
 
-/* What the removal takes from an edge; 0: nothing. */
+/* The time that the removal takes from an edge. */
 static int64_t taken_from(const struct search *search, uint32_t edge) {
     const struct aorta_graph *graph = search->graph;
     const enum aorta_edge_kind kind = (enum aorta_edge_kind)graph->kind[edge];

@@ -1,7 +1,6 @@
-/* What a step would take without a cause: the graph of all ranks evaluated once more with edges shortened or taken
- * away.
+/* The step without a cause of lost time: evaluates the graph of all ranks again, with edges shortened or removed.
  *
- * Nothing is ever made longer, so a gain is never negative; what lies at or before a rank's start stays, so it is never
+ * Nothing is ever made longer, so a gain is never negative; what is at or before a rank's start stays, so it is never
  * above the step either. */
 #ifndef AORTA_REPLAY_REPLAY_H
 #define AORTA_REPLAY_REPLAY_H
@@ -23,7 +22,7 @@ enum aorta_removal {
 #undef REMOVAL
 #undef NO_REMOVAL
     AORTA_REMOVAL_COUNT,
-    AORTA_WITHOUT_WAITING = AORTA_REMOVAL_COUNT, /* of changes only: goes with every cause that makes a rank late */
+    AORTA_WITHOUT_WAITING = AORTA_REMOVAL_COUNT, /* only of changes; removed with every cause that makes a rank late */
 };
 const char *aorta_removal_cause(enum aorta_removal removal);       /* "host_launch", … as in the verdict */
 const char *aorta_removal_description(enum aorta_removal removal); /* "launches cost nothing, as in a graph" */
@@ -34,61 +33,64 @@ static inline uint32_t aorta_removal_bit(enum aorta_removal removal) {
 
 /* Times of one replay. Zero-initialise; end with aorta_replay_free or aorta_arena_end. */
 struct aorta_replay {
-    struct aorta_arena memory; /* of the arrays; where it has failed there are no times */
-    int64_t *point_ns;         /* of each point */
-    int64_t *rank_ns;          /* of each rank: from its mark to the last end of a span */
+    struct aorta_arena memory; /* of the arrays; no times if it has failed */
+    int64_t *point_ns;         /* by point */
+    int64_t *rank_ns;          /* by rank: from its mark to its last end of a span */
     double step_ns;            /* mean over ranks of rank_ns / steps */
 };
 
-/* Evaluates the finished graph without these causes (aorta_removal_bit of each); 0: as it was recorded. A replay can be
- * used again, for the same graph. */
+/* Evaluates the finished graph without these causes (bits: aorta_removal_bit); 0: as recorded. A replay can be reused
+ * for the same graph. */
 void aorta_replay_run(const struct aorta_graph *graph, uint32_t removed, struct aorta_replay *replay);
-/* A step of the recorded times, ns. */
+/* The recorded step, ns. */
 double aorta_replay_recorded(const struct aorta_graph *graph, struct aorta_arena *memory);
 void aorta_replay_free(struct aorta_replay *replay);
 
-/* The critical path: from the last end of any rank back along the edges that decided, to where measuring begins. */
+/* The critical path: from the last end of all ranks back along the binding edges to the start of the measured time. */
 struct aorta_graph_path {
     int64_t length_ns;
-    int64_t recorded_ns;    /* of it: follows from what the files say, */
-    int64_t inferred_ns;    /* … from a dependency that was concluded: that edge, and the span that it let begin */
-    int64_t unexplained_ns; /* lag without an explanation */
+    int64_t recorded_ns;    /* part that recorded dependencies explain */
+    int64_t inferred_ns;    /* part that inferred dependencies explain: these edges and the spans that start after
+                             * them */
+    int64_t unexplained_ns; /* part that nothing explains */
 };
 struct aorta_graph_path aorta_graph_critical(const struct aorta_graph *graph);
 
-/* Walks the critical path, latest first. `lag_ns`: the edge's part; `residual_ns`: that of the point it leads to. */
+/* Walks the critical path, latest edge first. `residual_ns`: unexplained lag of the point that the edge leads to. */
 typedef void (*aorta_graph_visit)(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int64_t residual_ns);
 void aorta_graph_walk(const struct aorta_graph *graph, aorta_graph_visit visit, void *user);
-/* The same without these causes. `memory` fails where it is exhausted. */
+/* Walks the critical path without these causes. `memory` fails if it is exhausted. */
 void aorta_replay_walk(const struct aorta_graph *graph, uint32_t removed, aorta_graph_visit visit, void *user,
                        struct aorta_arena *memory);
 
-/* Where the time of a rank that is measured begins in a replay. */
+/* The start of a rank's measured time in a replay. */
 int64_t aorta_replay_begin(const struct aorta_graph *graph, const int64_t *point_ns, uint32_t rank);
 
 /* All causes, one at a time and together. */
 struct aorta_gains {
-    double measured_ns, replayed_ns; /* a step's; equal, or the graph is wrong */
-    double floor_ns;                 /* without any of them */
+    double measured_ns, replayed_ns; /* per step; equal unless the graph is wrong */
+    double floor_ns;                 /* per step, without all causes */
     double gain_ns[AORTA_REMOVAL_COUNT];
-    enum aorta_removal order[AORTA_REMOVAL_COUNT]; /* largest gain first */
-    double beyond_ns[AORTA_REMOVAL_COUNT]; /* of each: what is gained by it once all with a larger gain are removed;
-                                            * adds up to replayed_ns − floor_ns. Next to nothing: a symptom of theirs */
+    enum aorta_removal order[AORTA_REMOVAL_COUNT]; /* largest gain first, but a specific cause before the one that hides
+                                                    * it */
+    double beyond_ns[AORTA_REMOVAL_COUNT]; /* further gain by each cause after all earlier ones in `order`; the sum is
+                                            * replayed_ns − floor_ns. A cause with almost none is a symptom of earlier
+                                            * ones */
     struct aorta_graph_path path;
-    double inferred_share, unexplained_share; /* of the path's length; 0 where it has none */
+    double inferred_share, unexplained_share; /* of the path's length; 0 if there is no path */
 };
 void aorta_gains_measure(const struct aorta_graph *graph, struct aorta_gains *gains, struct aorta_arena *memory);
 
-/* More of the critical path without an explanation than this, and no gains are given. Up to it their range says how
- * sure they are. */
+/* No gains are given if more than this share of the critical path is unexplained. Below, the gains' range shows their
+ * uncertainty. */
 #define AORTA_UNEXPLAINED_LIMIT 0.5
 
-/* Where what a removal takes away lies: on the critical path, or anywhere where it takes nothing from that. */
+/* Where a removal takes time away: on the critical path, or anywhere where it takes nothing from that. */
 struct aorta_origin {
-    uint32_t point, from;         /* that the largest such edge leads to, and comes from; NONE: there is none */
-    int64_t largest_ns, total_ns; /* taken away there, and in all */
-    uint32_t count;               /* edges that are shortened or taken away */
-    uint32_t rank; /* from which half as much again is taken away as from any other, on the path or not; NONE: none */
+    uint32_t point, from;         /* end and start of the edge that is shortened most; NONE if there is no such edge */
+    int64_t largest_ns, total_ns; /* time removed from that edge, and from all edges */
+    uint32_t count;               /* shortened or removed edges */
+    uint32_t rank; /* rank that loses at least 1.5 times as much as any other, on the path or not; NONE if none does */
 };
 void aorta_replay_origin(const struct aorta_graph *graph, enum aorta_removal removal, struct aorta_origin *origin,
                          struct aorta_arena *memory);

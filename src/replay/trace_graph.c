@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEWEST_STEPS = 3 }; /* of measured ones: the first only gives the lead of the host at its end */
+enum { FEWEST_STEPS = 3 }; /* measured steps; the first one only provides the host's lead at its end */
 
-/* While a recording is made. */
+/* State while a recording is built. */
 struct build {
     struct aorta_arena memory;
     const struct aorta_trace_analysis *analysis;
@@ -20,7 +20,7 @@ struct build {
     struct aorta_collective_times *collectives;
     uint32_t name_count;
     uint32_t **call_rows;       /* of the first rank of each trace and row of its calls[]: the rank's call; NONE */
-    uint32_t **names;           /* likewise of each text: the name's number on all ranks */
+    uint32_t **names;           /* by first rank of each trace and text: number of the name, the same on all ranks */
     int64_t from_step, to_step; /* measured steps that are replayed; other recordings are replayed as a whole */
 };
 
@@ -50,7 +50,7 @@ static int64_t shift_of(const struct build *build, size_t rank) {
 
 /* ---- names on all ranks ---- */
 
-/* Number 0 is for what has no name. */
+/* 0 means no name. */
 static uint32_t name_of(const struct build *build, size_t rank, uint32_t text) {
     return text == AORTA_TRACE_NONE ? 0 : build->names[build->ranks[rank].host][text];
 }
@@ -64,7 +64,7 @@ static void number_names(struct build *build) {
         for (uint32_t j = 0; !build->memory.failed && j < count; j++) {
             const char *text = aorta_trace_text(trace, j);
             build->names[i][j] = aorta_texts_add(&texts, text, strlen(text)) + 1;
-            build->memory.failed = !build->names[i][j]; /* of UINT32_MAX */
+            build->memory.failed = !build->names[i][j]; /* aorta_texts_add returned UINT32_MAX */
         }
     }
     build->name_count = (uint32_t)texts.count + 1;
@@ -103,7 +103,7 @@ size_t aorta_trace_cache_emptied(const struct aorta_trace *trace, size_t call) {
     return frees == FREES ? first : 0;
 }
 
-/* When the host began with the measured steps that are replayed, and with what follows; of other traces all. */
+/* The host's time range of the replayed measured steps; unlimited for other traces. */
 static void bound_calls(const struct build *build, const struct aorta_trace *trace, int64_t *from_ns, int64_t *to_ns) {
     *from_ns = INT64_MIN;
     *to_ns = INT64_MAX;
@@ -113,8 +113,7 @@ static void bound_calls(const struct build *build, const struct aorta_trace *tra
     }
 }
 
-/* A copy to the host that the thread's next call waits for is a value that is read, and so is a copy of few bytes that
- * waits itself. */
+/* A copy to the host is a read if the thread's next call waits for it. A small copy that waits is a read, too. */
 static void mark_reads(const struct aorta_trace *trace, struct aorta_replay_call *calls, uint32_t count,
                        struct aorta_arena *memory) {
     if (trace->measured) return;
@@ -134,7 +133,7 @@ static void mark_reads(const struct aorta_trace *trace, struct aorta_replay_call
     }
 }
 
-/* The first window that is replayed as a step; NULL: none is. */
+/* The first window that is replayed as a step; NULL if there is none. */
 static const struct aorta_trace_window *first_step(const struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     const struct aorta_trace_window *window = aorta_step_after(build->analysis, one, NULL);
@@ -142,14 +141,15 @@ static const struct aorta_trace_window *first_step(const struct build *build, si
     return window;
 }
 
-/* Where that begins: with its lead, as figures of steps do. */
+/* The start of a step including its lead, as in the figures of steps. */
 static int64_t begin_of(const struct build *build, size_t rank, const struct aorta_trace_window *window) {
     const struct aorta_profile *profile = &window->profile;
     if (build->analysis->measured) return window->start_ns - shift_of(build, rank);
     return profile->end_ns - profile->overlap.span_ns - profile->overlap.lead_ns;
 }
 
-/* The host's mark at which the first step begins; INT64_MIN: it begins where other work ends, or with its work. */
+/* The host's mark at the start of the first step. INT64_MIN if the step begins at the end of other work, or with its
+ * own work. */
 static int64_t mark_of(const struct build *build, size_t rank) {
     const struct aorta_trace *trace = trace_of(build, rank);
     const struct aorta_trace_window *first = first_step(build, rank);
@@ -159,8 +159,8 @@ static int64_t mark_of(const struct build *build, size_t rank) {
     return INT64_MIN;
 }
 
-/* Calls of threads that launch, and waits for data. What the host does from the mark to its first call is part of the
- * step: the mark is a call of no length. */
+/* Adds calls of threads that launch, and waits for data. The mark becomes a call of length 0, so that the host's time
+ * from the mark to the first call is part of the step. */
 static void add_calls(struct build *build, size_t rank) {
     const struct aorta_trace *trace = trace_of(build, rank);
     int64_t shift_ns = shift_of(build, rank);
@@ -182,7 +182,7 @@ static void add_calls(struct build *build, size_t rank) {
             mark_ns = INT64_MIN;
         }
         rows[i] = count;
-        const size_t freed = aorta_trace_cache_emptied(trace, i); /* until then it waits, as a free does */
+        const size_t freed = aorta_trace_cache_emptied(trace, i); /* the call waits until then, as a free does */
         calls[count++] =
             (struct aorta_replay_call){.start_ns = call->start_ns - shift_ns,
                                        .end_ns = (freed ? trace->calls[freed].start_ns : call->end_ns) - shift_ns,
@@ -207,14 +207,14 @@ static bool crosses_link(const struct aorta_trace *trace, const struct aorta_tra
            aorta_copied_how(aorta_trace_text(trace, work->name)) != AORTA_COPIED_WITHIN;
 }
 
-/* Sharing a queue and waiting for an event look alike without the calls that ask for events: `aorta trace run` does not
- * record them. */
+/* Without the calls that wait for events a shared queue looks like such a wait, and `aorta trace run` does not record
+ * these calls. */
 static uint32_t queue_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     bool events = trace->format != AORTA_TRACE_SPOOL && trace->call_count;
     return events && work->queue != AORTA_TRACE_NONE ? work->queue : AORTA_GRAPH_NONE;
 }
 
-/* By its id where the file has that, else by its process group: any number that differs. */
+/* A distinct number: even from the communicator's id if the file has one, else odd from its process group. */
 static uint32_t communicator_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     if (work->collective == AORTA_TRACE_NONE) return AORTA_GRAPH_NONE;
     const struct aorta_trace_collective *known = &trace->collectives[work->collective];
@@ -222,7 +222,8 @@ static uint32_t communicator_of(const struct aorta_trace *trace, const struct ao
     return known->group == AORTA_TRACE_NONE ? AORTA_GRAPH_NONE : 2 * known->group + 1;
 }
 
-/* Values are printed or decide what comes next: the host does not compute long with them. */
+/* Copies of few bytes are values, not results: the host prints them or branches on them, but does not compute long with
+ * them. */
 static bool is_result(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     return work->kind == AORTA_TRACE_COPY && work->bytes > AORTA_VALUE_BYTES &&
            aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST;
@@ -259,14 +260,14 @@ static struct aorta_replay_span span_of(const struct build *build, size_t rank, 
     };
 }
 
-/* What a collective does for those that wait for it. */
+/* The role of a collective for dependent work. */
 static const uint8_t roles[AORTA_COLLECTIVE_COUNT] = {
     [AORTA_ALL_REDUCE] = AORTA_REPLAY_REDUCE,
     [AORTA_REDUCE_SCATTER] = AORTA_REPLAY_REDUCE,
     [AORTA_ALL_GATHER] = AORTA_REPLAY_GATHER,
 };
 
-/* What the windows say of the work that begins in them. `span_of_row`: of the trace's rows, or NONE. */
+/* Sets step, role and shared collective of work that begins in a window. `span_of_row`: by row of the trace's work. */
 static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_row) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     struct aorta_replay_span *spans = build->ranks[rank].spans;
@@ -289,7 +290,7 @@ static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_
 
 /* ---- alone ---- */
 
-/* Time of the rank in collectives, on the common clock. */
+/* Intervals of the rank in collectives, on the common clock. */
 static void collective_time(const struct build *build, size_t rank, struct aorta_intervals *comm) {
     const struct aorta_replay_rank *one = &build->ranks[rank];
     for (uint32_t i = 0; i < one->span_count; i++)
@@ -328,10 +329,10 @@ static void set_alone(struct build *build, size_t rank) {
     aorta_intervals_end(&comm, &build->memory);
 }
 
-/* ---- what the file says that spans and calls wait for: the last span of a stream that was launched before the event
- * was recorded, or before the host asked for the wait ---- */
+/* ---- waits in the file: spans and calls wait for the stream's last span that was launched before the event was
+ * recorded, or before the host asked for the wait ---- */
 
-/* A span by its stream and launch. */
+/* A span with the sort key of its stream and launch. */
 struct placed {
     int64_t launch_ns;
     uint32_t stream, span;
@@ -356,7 +357,7 @@ static struct launches place_spans(const struct aorta_replay_call *calls, const 
     return launches;
 }
 
-/* How many of the launches are before this one: of lower streams, or of the stream before this time. */
+/* The number of launches on lower streams, or on this stream before the time. */
 static uint32_t count_before(const struct launches *launches, uint32_t stream, int64_t time_ns) {
     const struct placed key = {.launch_ns = time_ns, .stream = stream};
     return (uint32_t)aorta_count_below(launches->items, launches->count, sizeof key, &key, placed_order);
@@ -376,7 +377,8 @@ struct pair {
     int64_t span, awaited;
 };
 
-/* The span that waits and the one it waits for; false: they are not in the recording, or it did not wait. */
+/* Finds the waiting and the awaited span. Returns false if either is not recorded, or if their times contradict a
+ * wait. */
 static bool find_pair(const struct launches *launches, const struct aorta_replay_rank *rank,
                       const struct aorta_trace_wait *wait, int64_t shift_ns, struct pair *pair) {
     if (wait->stream == AORTA_TRACE_NONE || wait->recorded_ns == INT64_MIN) return false;
@@ -416,7 +418,7 @@ static void add_awaited(const struct aorta_trace *trace, const struct launches *
     }
 }
 
-/* What calls wait for is known where the host has no other rank. */
+/* The spans that calls wait for are only known if the host has a single rank. */
 static void add_waits(struct build *build, size_t rank) {
     const struct aorta_trace *trace = trace_of(build, rank);
     struct aorta_replay_rank *made = &build->ranks[rank];
@@ -450,7 +452,7 @@ static void mark_work(const struct build *build, const struct aorta_trace_rank *
     }
 }
 
-/* Names the call by the work that it launched. A value that is read cannot come during compute. No call waits for a
+/* Names the call after the work that it launched. The copy of a value cannot overlap compute. No call waits for a
  * copy within a device, even where the copy ends before the call does. */
 static void launch(struct aorta_replay_call *call, struct aorta_replay_span *span, bool blocks) {
     if (span->name) call->name = span->name;
@@ -460,14 +462,15 @@ static void launch(struct aorta_replay_call *call, struct aorta_replay_span *spa
     if (blocks && call->end_ns > span->start_ns) call->end_ns = span->start_ns;
 }
 
-/* The thread blocks that keep all multiprocessors busy; of more than AORTA_MANY_BLOCKS nothing is known. */
+/* The number of thread blocks that occupy all multiprocessors; INT32_MAX if unknown. Traces count at most
+ * AORTA_MANY_BLOCKS. */
 static int32_t full_blocks(const struct aorta_trace_rank *rank) {
     enum { PER_MULTIPROCESSOR = 8 }; /* of 256 threads on devices of the last ten years */
     const int32_t count = aorta_trace_multiprocessors(rank->trace, rank->device);
     return count > 0 ? PER_MULTIPROCESSOR * count : INT32_MAX;
 }
 
-/* All of the device's work, also what only measured: it takes its place on a stream. */
+/* Adds all work of the device. Work that only measures is included, because it occupies a stream. */
 static void add_spans(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     const struct aorta_trace *trace = one->trace;
@@ -501,7 +504,7 @@ static void add_spans(struct build *build, size_t rank) {
 
 /* ---- steps ---- */
 
-/* Where the steps that a rank's last windows belong to, and that follow each other up to `to`, begin; at most so many.
+/* The first of the rank's consecutive steps before `to`; at most AORTA_REPLAY_STEPS steps.
  */
 static int64_t first_of_last(const struct aorta_trace_rank *rank, int64_t to) {
     int64_t from = to;
@@ -513,7 +516,7 @@ static int64_t first_of_last(const struct aorta_trace_rank *rank, int64_t to) {
     return from;
 }
 
-/* Runs that we record of ourselves are long: the last steps that all ranks have without one between missing. */
+/* Measured runs are long, so only the last consecutive steps that all ranks have are replayed. */
 static aorta_status choose_steps(struct build *build) {
     const struct aorta_trace_analysis *analysis = build->analysis;
     for (size_t i = 0; !analysis->measured && i < analysis->rank_count; i++)
@@ -535,7 +538,8 @@ static aorta_status choose_steps(struct build *build) {
     return AORTA_ERROR(AORTA_UNSUPPORTED, "fewer than %d steps that follow each other were recorded", FEWEST_STEPS);
 }
 
-/* Names the mark of the first step by what the host launches last before the next mark: it begins every step there. */
+/* Names the first step's mark after the host's last launch before the next mark, because every step begins after this
+ * launch. */
 static void name_mark(const struct build *build, size_t rank) {
     const struct aorta_trace *trace = trace_of(build, rank);
     struct aorta_replay_call *calls = build->ranks[rank].calls, *mark = NULL;
@@ -560,8 +564,8 @@ static int64_t end_of_window(const struct build *build, size_t rank, size_t wind
     return end_ns;
 }
 
-/* Measured is from the end of the step before the first one that counts: it is replayed, too, as the host's lead at its
- * end depends on it. In runs that we record of ourselves it is the first one. */
+/* The measured time begins at the end of the step before the first one that counts. That step is replayed, too, because
+ * the host's lead at its end depends on it. In measured runs it is the first step. */
 static void set_bounds(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     const struct aorta_trace_window *first = first_step(build, rank), *before = first, *last = first;

@@ -1,4 +1,4 @@
-/* The graph of the program without its recording: events that the recorder stamped, and all that its calls cost. */
+/* The graph of the program without the cost of recording, and copies with scaled or removed work. */
 #include "replay/unrecorded.h"
 #include "base/parallel.h"
 #include "base/sort.h"
@@ -31,7 +31,7 @@ static uint8_t stamped_operation(const char *name) {
     return AORTA_STAMPED_OPERATION;
 }
 
-/* What a text means as the name of an operation or a call, found out once: 1 + enum aorta_stamped; 0: not yet. */
+/* By text: 1 + enum aorta_stamped of an operation or call with this name; 0: not yet classified. */
 struct meanings {
     const struct aorta_trace *trace;
     uint8_t *operations, *calls;
@@ -55,11 +55,11 @@ static uint8_t stamped_frame(const struct meanings *meanings, const struct aorta
     return meaning_of(meanings, frame->name, frame->kind == AORTA_FRAME_CALL);
 }
 
-/* Where the next event of each thread goes; the first time around events are only counted. */
+/* The position of each thread's next event. The first pass only counts events. */
 struct places {
     const struct aorta_trace *trace;
     const struct meanings *meanings;
-    const bool *wanted; /* of each thread */
+    const bool *wanted; /* by thread */
     size_t *next;
     struct aorta_stamped_event *events; /* NULL: to be counted */
 };
@@ -111,7 +111,7 @@ static void add_calls(struct places *places) {
     }
 }
 
-/* Kineto has all that was stamped; a recording of `aorta trace run` calls alone. */
+/* Kineto records all stamped events, `aorta trace run` only calls. */
 static void add_all(struct places *places) {
     add_operations(places);
     add_frames(places, false);
@@ -136,7 +136,7 @@ static void collect(struct places *places, struct aorta_stamped_events *events, 
         aorta_sort_rows(events->items + first, places->next[i] - first, sizeof *events->items, event_order);
 }
 
-/* Threads that launch, and those that have the steps. */
+/* Threads that launch, and threads with ranges of steps. */
 static bool *wanted_threads(const struct aorta_trace *trace, struct aorta_arena *memory) {
     bool *wanted = aorta_trace_launching_threads(trace, memory);
     for (size_t i = 0; wanted && i < trace->frame_count; i++)
@@ -196,20 +196,20 @@ static const double DEVICE_VARIES = 0.02; /* of a step that the device limits */
 /* Lags of the edges from one host's calls. Recording lengthens no other edges. */
 struct lags {
     struct aorta_arena memory;
-    int64_t *ns[WEIGHTS]; /* with each weight */
+    int64_t *ns[WEIGHTS]; /* by weight */
     size_t at;
 };
 
 struct unrecording {
     struct aorta_trace_graph *built;
     struct aorta_arena memory;
-    struct lags *lags; /* of each rank that is the first of its trace */
+    struct lags *lags; /* by rank; only for the first rank of each trace */
     struct aorta_replay replay;
 };
 
 /* ---- shorter edges ---- */
 
-/* Between two calls of the host, of one thread or of one that goes on after the other. */
+/* The cost between two calls of a host, summed over both threads if they differ. */
 static int64_t cost_between(const struct aorta_trace_graph *built, struct aorta_recording_cost *cost, uint32_t from,
                             uint32_t to) {
     const int64_t shift_ns = aorta_trace_graph_shift(built, to);
@@ -225,7 +225,7 @@ static bool is_call(const struct aorta_graph *graph, uint32_t point) {
     return aorta_subject_kind(graph->subject[point]) == AORTA_SUBJECT_CALL;
 }
 
-/* The rank of the call that the edge comes from; NONE: it comes from none. */
+/* The rank of the call that the edge comes from; NONE if it comes from no call or from a pinned one. */
 static uint32_t host_of(const struct aorta_graph *graph, uint32_t edge) {
     const uint32_t from = graph->from[edge];
     return is_call(graph, from) && !aorta_graph_pinned(graph, from) ? graph->rank[from] : AORTA_GRAPH_NONE;
@@ -249,11 +249,11 @@ static int64_t lag_without(const struct aorta_trace_graph *built, struct aorta_r
     if (!is_call(graph, to) || graph->rank[from] != graph->rank[to]) return lag_ns;
     const int64_t distance_ns = graph->time_ns[to] - graph->time_ns[from], own_ns = cost_between(built, cost, from, to);
     if (distance_ns <= lag_ns || own_ns <= 0) return lag_ns - own_ns > 0 ? lag_ns - own_ns : 0;
-    return lag_ns > own_ns ? lag_ns - own_ns : lag_ns / 2; /* the rest of it waits for the device */
+    return lag_ns > own_ns ? lag_ns - own_ns : lag_ns / 2; /* the remaining lag is a wait for the device */
 }
 
-/* A host at a time on each processor, so that the stamps of few are in memory and not those of all. Lags take the place
- * of what finding the cost took. */
+/* Each processor handles one host at a time, so that stamps of only a few hosts are in memory. The lags reuse the
+ * memory of the estimate. */
 static aorta_status shorten_host(void *user, size_t rank) {
     const struct unrecording *work = user;
     const struct aorta_graph *graph = &work->built->graph;
@@ -297,7 +297,7 @@ static double replay_without(struct unrecording *work, int weight) {
 }
 
 /* The graph has the lags that were found, and gets the replay's times. Ends that are not measured stay so, wherever
- * they come to lie. */
+ * they are then. */
 static void adopt(struct unrecording *work) {
     struct aorta_graph *graph = &work->built->graph;
     int64_t *end_ns = work->replay.rank_ns; /* not needed any more */
@@ -405,7 +405,7 @@ void aorta_graph_follow_lags(const struct aorta_graph *graph, struct aorta_graph
 
 enum { STAYS, GONE, UNPREPARED };
 
-/* Calls of one trace all of whose work is gone. NULL: no memory. */
+/* Marks the calls of a trace whose work is all gone. Returns NULL without memory. */
 static uint8_t *gone_calls(const struct aorta_trace *trace, const struct aorta_work_scale *scales,
                            struct aorta_arena *memory) {
     uint8_t *gone = aorta_arena_alloc(memory, trace->call_count + 1);
@@ -452,7 +452,7 @@ static void scale_span(const struct aorta_graph *graph, uint32_t point, struct a
     }
 }
 
-/* A pause that is longer than what prepares a call has reasons of its own. */
+/* A pause longer than PREPARES_NS has other reasons than preparing the call. */
 static void drop_call(const struct aorta_graph *graph, uint32_t point, uint8_t gone, struct aorta_graph *scaled) {
     enum { PREPARES_NS = 4000000 };
     for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
@@ -464,7 +464,7 @@ static void drop_call(const struct aorta_graph *graph, uint32_t point, uint8_t g
 
 /* ---- what is added ---- */
 
-/* The edge of the host's own time before a call, or of the call. */
+/* The edge of the host's own time before a call, else of the call. UINT32_MAX if there is neither. */
 static uint32_t host_edge(const struct aorta_graph *graph, uint32_t point) {
     uint32_t found = UINT32_MAX;
     for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++)
@@ -521,7 +521,7 @@ static void add_launches(const struct aorta_trace_graph *built, uint32_t rank, c
         const uint32_t edge = call == AORTA_TRACE_NONE ? UINT32_MAX : host_edge(graph, i);
         if (edge == UINT32_MAX) continue;
         scaled->lag_ns[edge] += added[call] * usual_ns;
-        added[call] = 0; /* of a call's two points one */
+        added[call] = 0; /* only once, as a call has two points */
     }
 }
 

@@ -1,4 +1,4 @@
-/* What collectives would take on other links, and the steps that follow. */
+/* Times of collectives on other links, and of the steps that contain them. */
 #include "replay/whatif.h"
 #include "base/interval.h"
 #include "replay/trace_graph.h"
@@ -43,7 +43,7 @@ static bool ends_span(const struct aorta_graph *graph, uint32_t point, uint32_t 
 
 /* ---- traces ---- */
 
-/* What the windows say of each row of the trace's work. */
+/* The windows' information on each row of the trace's work; NULL where there is none. */
 static const struct aorta_range_info **infos_of(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
     const struct aorta_range_info **infos = aorta_arena_alloc(memory, rank->trace->work_count * sizeof *infos);
     for (size_t i = 0; infos && i < rank->window_count; i++) {
@@ -78,8 +78,8 @@ aorta_status aorta_whatif_of_trace(const struct aorta_trace_analysis *analysis, 
     return status;
 }
 
-static const double LEAST_WAITING = 10; /* percentile of times that contain waiting */
-static const double LONGEST_NS = 3e18;  /* a hundred years; what is longer is no step */
+static const double LEAST_WAITING = 10; /* percentile to fit if times contain waiting */
+static const double LONGEST_NS = 3e18;  /* limit of a step: a hundred years */
 /* A message between GPUs of a node takes no longer: NCCL's and RCCL's src/graph/tuning.cc, rings over PCIe. */
 static const double MESSAGE_NS = 5700;
 
@@ -142,7 +142,7 @@ static void change_point(const struct aorta_whatif *whatif, const struct aorta_w
     }
 }
 
-/* Times of points are at most the recorded ones and all that was added to them. */
+/* Avoids overflow: a point's time is at most its recorded time plus these lags. */
 static aorta_status check_length(const struct aorta_graph *changed) {
     double sum_ns = 0;
     for (uint32_t i = 0; i < changed->edge_count; i++)
@@ -161,7 +161,7 @@ static uint32_t start_of(const struct aorta_graph *graph, uint32_t point) {
     return AORTA_GRAPH_NONE;
 }
 
-/* Collectives and compute of one rank, from where it is measured. kind: COUNT: of all. */
+/* Intervals of one rank's collectives of a kind (COUNT: all) and of its compute, within the measured time. */
 static void collect_busy(const struct aorta_whatif *whatif, const int64_t *point_ns, uint32_t rank,
                          enum aorta_collective kind, struct aorta_intervals *comm, struct aorta_intervals *compute) {
     const struct aorta_graph *graph = whatif->graph;

@@ -1,13 +1,13 @@
-/* The recorded step with other resources: the graph of all ranks (graph.h) evaluated once more with other lags.
+/* The recorded step with other resources: evaluates the graph of all ranks (graph.h) again with other lags.
  *
- * Kernels and copies take their time divided by a factor each. A collective's transfer, from when its last rank has
- * arrived, follows the model above: what the model says is longer with the new resources is added;
- * where it is shorter, what the recording took beyond the model stays, or the transfer shrinks as the model does. So
- * the same resources give the recorded step to the nanosecond. Everything else stays: the host, launches, lags that
+ * The times of kernels and of copies are divided by a factor each. A collective's transfer, which begins when its last
+ * rank has arrived, follows the model below: if the model is longer with the new resources, the difference is added. If
+ * it is shorter, the recorded excess over the model stays, or a transfer without an excess shrinks as the model does.
+ * So the same resources give the recorded step to the nanosecond. Everything else stays: the host, launches, lags that
  * nothing explains.
  *
- * More ranks are more of the recorded ones, with the same batch each (weak scaling): what a collective gathers or
- * reduces keeps its size, and who is late is late by as much. Groups of fewer ranks than were recorded keep their size.
+ * More ranks are more copies of the recorded ones, with the same batch each (weak scaling). Buffers of collectives keep
+ * their size, and late ranks their delay. Groups of fewer ranks than were recorded keep their size.
  *
  * Times are ns. */
 #ifndef AORTA_REPLAY_WHATIF_H
@@ -35,15 +35,15 @@
  *     all_to_all      pairwise            (p−1) α        + n (p−1)/p β
  *     barrier         an all_reduce of no bytes
  *
- * and where there are two algorithms the shorter of both. Sources: Thakur, Rabenseifner, Gropp, "Optimization of
+ * If there are two algorithms, the faster one counts. Sources: Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", IJHPCA 19(1), 2005 (all but the tree of all_reduce); Sanders, Speck,
  * Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35(12), 2009 (the
  * pair of trees that NCCL uses, in the limit of small pieces). The time of the additions is part of β.
  *
- * More ranks than a node has take two levels, g ranks in each of ⌈p/g⌉ nodes: within a node as above with g ranks and n
- * bytes; between nodes with ⌈p/g⌉ ranks and n/g bytes, as each of a node's ranks has a link of its own for its part
- * (all n for a broadcast). An all_reduce is a reduce_scatter within, an all_reduce between, an all_gather within. An
- * all_to_all sends to g−1 ranks within and to p−g beyond.
+ * If there are more ranks than in a node, there are two levels with g ranks in each of ⌈p/g⌉ nodes: within a node as
+ * above with g ranks and n bytes; between nodes with ⌈p/g⌉ ranks and n/g bytes, as each of a node's ranks has a link of
+ * its own for its part (all n for a broadcast). An all_reduce is a reduce_scatter within, an all_reduce between, an
+ * all_gather within. An all_to_all sends to g−1 ranks within and to p−g beyond.
  *
  * Times are ns. */
 
@@ -56,8 +56,8 @@ struct aorta_network {
     int ranks_per_node;                /* at least 1 */
 };
 
-/* What latency and what bytes take; both 0 with one rank, for kinds without a model and where the size is not known
- * (bytes 0, but for a barrier). */
+/* The times of the latency and of the bytes. Both are 0 with one rank, for kinds without a model, and if the size is
+ * not known (0 bytes, except for a barrier). */
 struct aorta_collective_time {
     double latency_ns, transfer_ns;
 };
@@ -66,16 +66,16 @@ struct aorta_collective_time aorta_collective_model(const struct aorta_network *
 
 struct aorta_link_fit {
     struct aorta_link link;
-    size_t samples, sizes; /* that were used; different kinds and sizes among them. 0: there is no link */
-    bool one_size;         /* sizes do not differ enough for a latency: it is the one given, or 0 */
+    size_t samples, sizes; /* used samples, and distinct kinds and sizes among them; 0: there is no link */
+    bool one_size;         /* sizes differ too little to fit a latency, so it is the given one, or 0 */
     double error;          /* median of |model − recorded| / recorded over the sizes */
 };
 
 /* Fits one link to all samples, and sorts the samples. Each kind and size counts with the percentile of its times (50:
  * the median; less where times contain waiting). The fit is the Theil-Sen estimator: the slope is the median of the
- * slopes of all pairs, weighted by their distance; α is the median of the remainders, but at most what a message of
- * the fastest collective takes: what a collective takes to begin is not part of the model. `latency_ns`: for samples of
- * one size; negative: not known. AORTA_MEMORY. */
+ * slopes of all pairs, weighted by their distance; α is the median of the remainders, but at most the time of a message
+ * of the fastest collective, as the model has no time for beginning a collective. `latency_ns`: used for samples of one
+ * size; negative: not known. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_link_fit_make(struct aorta_collective_sample *samples, size_t count,
                                                 int ranks_per_node, double percentile, double latency_ns,
                                                 struct aorta_link_fit *fit);
@@ -89,9 +89,9 @@ struct aorta_whatif_collective {
 /* The collectives of a graph. Zero-initialise; ends with aorta_whatif_collectives_free. */
 struct aorta_whatif_collectives {
     struct aorta_whatif_collective *items;
-    uint32_t *of_point; /* of each point of the graph: the collective that ends there; AORTA_GRAPH_NONE: none */
+    uint32_t *of_point; /* by point of the graph: the collective that ends there; AORTA_GRAPH_NONE */
     uint32_t count;
-    int ranks;   /* of the recorded job: at least as many as were recorded, and as the largest group has */
+    int ranks;   /* of the recorded job: at least the recorded ranks, and those of the largest group */
     bool on_gpu; /* GPUs ran them */
     struct aorta_arena memory;
 };
@@ -118,26 +118,26 @@ AORTA_MUST_USE aorta_status aorta_whatif_begin(const struct aorta_graph *graph,
 struct aorta_whatif_resources {
     int ranks;
     struct aorta_network network;
-    double compute;     /* kernels are so many times as fast; above 0 */
-    double copies;      /* so are copies */
-    uint32_t removed;   /* aorta_removal_bit of each cause that is left out */
+    double compute;     /* speedup of kernels; above 0 */
+    double copies;      /* speedup of copies; above 0 */
+    uint32_t removed;   /* aorta_removal_bit of each removed cause */
     uint32_t as_before; /* bit of each kind of collective that stays as recorded */
 };
-/* What a step takes then; means over steps and ranks. U(x): length of the union. AORTA_USAGE: more than a hundred
- * years; AORTA_MEMORY. */
+/* The predicted step, mean over steps and ranks. U(x): length of the union. AORTA_USAGE: more than a hundred years;
+ * AORTA_MEMORY. */
 struct aorta_whatif_step {
     double step_ns;
-    double comm_ns, exposed_ns;     /* U(collectives), and of it what no compute runs beside */
+    double comm_ns, exposed_ns;     /* U(collectives), and its part without compute */
     double latency_ns, transfer_ns; /* of all collectives, by the model */
 };
 AORTA_MUST_USE aorta_status aorta_whatif_run(const struct aorta_whatif *whatif,
                                              const struct aorta_whatif_resources *resources,
                                              struct aorta_whatif_step *step);
 
-/* The kind of collective of which most runs beside no compute. */
+/* The kind of collective with most exposed time. */
 struct aorta_whatif_exposed {
     enum aorta_collective kind; /* AORTA_COLLECTIVE_COUNT: none is exposed */
-    double exposed_ns;          /* a step, mean over ranks */
+    double exposed_ns;          /* per step, mean over ranks */
 };
 AORTA_MUST_USE aorta_status aorta_whatif_find_exposed(const struct aorta_whatif *whatif,
                                                       const struct aorta_whatif_resources *resources,
@@ -146,8 +146,8 @@ AORTA_MUST_USE aorta_status aorta_whatif_find_exposed(const struct aorta_whatif 
 /* The kind of collective that makes the step longest. */
 struct aorta_whatif_limit {
     enum aorta_collective kind; /* AORTA_COLLECTIVE_COUNT: no collective does */
-    double more_ns;             /* the step is so much longer by it */
-    bool latency;               /* by more messages rather than by more bytes or less bandwidth */
+    double more_ns;             /* how much longer it makes the step */
+    bool latency;               /* more by the latency of messages than by bytes and bandwidth */
 };
 AORTA_MUST_USE aorta_status aorta_whatif_find_limit(const struct aorta_whatif *whatif,
                                                     const struct aorta_whatif_resources *resources,

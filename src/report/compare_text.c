@@ -32,14 +32,14 @@ static const char *whole_of(const struct aorta_trace_comparison *c) {
 
 /* ---- the table ---- */
 
-/* Colors where the change is better or worse, if not by chance. */
+/* The color of a significant change: better or worse. */
 static enum aorta_color color_of(const struct aorta_trace_compare_row *row, const struct aorta_trace_compared *value) {
     if (row->good == AORTA_GOOD_NEITHER || value->of.p_value >= aorta_significance || value->change_ms == 0)
         return AORTA_PLAIN;
     return (value->change_ms < 0) == (row->good == AORTA_GOOD_LOW) ? AORTA_GREEN : AORTA_RED;
 }
 
-/* "+12.3%", "62x"; "": there is none. */
+/* "+12.3%", "62x"; "" if there is no change. */
 static const char *change_of(const struct aorta_trace_compared *value, char text[40]) {
     if (isnan(value->percent))
         snprintf(text, 40, "%s", value->change_ms == 0 ? "" : "new");
@@ -50,7 +50,7 @@ static const char *change_of(const struct aorta_trace_compared *value, char text
     return text;
 }
 
-/* Rows whose change would be printed as zero say nothing; the step is always there. */
+/* Rows whose change would be printed as zero are hidden. The step is always shown. */
 static bool is_shown(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row) {
     static const double least_ms = 0.0005;
     if (row->section == AORTA_SECTION_SUBTREE && !row->below) return false;
@@ -91,7 +91,7 @@ static const char *name_of(const struct aorta_trace_comparison *c, const struct 
     return aorta_name_apart(row->name, shown, count, product ? product_for_line : aorta_name_for_line, name, NAME_SIZE);
 }
 
-/* Without a column for p names have its place; what a terminal lacks is theirs, too. */
+/* Names also use the column of p if p is unknown, and shrink if the terminal is narrow. */
 static int name_width(const struct aorta_trace_comparison *c, const struct aorta_verdict_style *style) {
     const int there = NAME_WIDTH + (c->unsure && c->side_count == 2 ? CHANCE_WIDTH : 0);
     return there - (WIDEST - aorta_verdict_width(style));
@@ -141,7 +141,7 @@ static void put_below(const struct aorta_trace_comparison *c, const struct aorta
     }
 }
 
-/* False: the section has rows, and none has changed. */
+/* False if the section has rows of which none has changed. */
 static bool put_section(const struct aorta_trace_comparison *c, enum aorta_trace_section section,
                         const struct aorta_verdict_style *style, struct aorta_text *out) {
     size_t rows = 0, shown = 0, left_out = 0;
@@ -215,7 +215,7 @@ static const struct aorta_trace_compare_row *largest(const struct aorta_trace_co
     return longer == with ? c->sides[side].longer : c->sides[side].shorter;
 }
 
-/* Whether the step's change is about that of its largest row: no other rows make more of it, or make up for it. */
+/* Whether the largest row explains the step's change: no other rows add to it, or offset it. */
 static bool explains(const struct aorta_trace_comparison *c, size_t side) {
     static const double least = 0.5, most = 2;
     const struct aorta_trace_compare_row *row = largest(c, side, true);
@@ -253,7 +253,7 @@ static int64_t group_size(const struct aorta_trace_analysis *analysis, const str
     return row->group == AORTA_TRACE_NONE ? -1 : analysis->groups[row->group].size;
 }
 
-/* The row of the same kind, size, type and size of group; of the first rank, as that of the base is. */
+/* The row with the same kind, size, type and group size. Like the base's row, it is of the first rank. */
 static const struct aorta_trace_collective_row *same_of(const struct aorta_trace_analysis *base,
                                                         const struct aorta_trace_collective_row *row,
                                                         const struct aorta_trace_analysis *test) {
@@ -296,7 +296,7 @@ static void put_bandwidth(const struct about *about, struct aorta_text *out) {
     }
 }
 
-/* Two ranks of one job: other numbers in a world of one size, recorded at the same time. */
+/* Two ranks of one job: different ranks, the same number of ranks, recorded at the same time. */
 static void put_ranks(const struct about *about, struct aorta_text *out) {
     const struct aorta_trace *traces[2];
     for (int i = 0; i < 2; i++) {
@@ -325,18 +325,18 @@ static void put_category(const struct about *about, struct aorta_text *out) {
         if (!most || fabs(row->values[side].change_ms) > fabs(most->values[side].change_ms)) most = row;
     }
     if (!most || !(fabs(most->values[side].change_ms) > least * c->rows[0].values[0].ms)) return;
-    if (most == c->sides[side].longer || most == c->sides[side].shorter) return; /* another line has it */
+    if (most == c->sides[side].longer || most == c->sides[side].shorter) return; /* another line names it */
     if (most->values[side].of.p_value >= aorta_significance) return;
     put_change(most, side, out);
 }
 
-/* Recordings that are compared as a whole have no term between runs. */
+/* Recordings without steps have no variation between steps to compare with. */
 static void put_chance(const struct about *about, struct aorta_text *out) {
     const struct aorta_trace_comparison *c = about->c;
     if (!c->row_count) return;
     const struct aorta_comparison *step = &c->rows[0].values[about->side].of;
     if (c->unsure && isnan(step->p_value)) {
-        if (!c->stepped) aorta_text_puts(out, c->unsure); /* else the headline says it */
+        if (!c->stepped) aorta_text_puts(out, c->unsure); /* otherwise it is in the headline */
         return;
     }
     aorta_compare_chance(step, whole_of(c), out);
@@ -597,7 +597,7 @@ static void put_json_recording(struct aorta_json *json, const struct aorta_trace
     aorta_json_key_natural(json, "steps", steps);
 }
 
-/* A side has the path of its first recording and the steps of all. */
+/* A side: the path of its first recording, and the steps of all its recordings. */
 static void put_json_side(struct aorta_json *json, const struct aorta_trace_comparison *c, size_t i,
                           const struct aorta_differences *differences, double threshold) {
     aorta_json_object(json);

@@ -8,7 +8,7 @@
 
 /* ---- samples ---- */
 
-/* Appends the samples of one run; the caller has made place. */
+/* Appends the samples of one run to an array with enough space. */
 static size_t add_samples(const struct aorta_recorded *run, const struct aorta_metric *metric, double *samples) {
     const size_t limit = aorta_measured_most(run);
     size_t count = 0;
@@ -48,7 +48,7 @@ struct figures {
     const struct aorta_label *labels[2];
     struct aorta_compared rows[MOST_METRICS]; /* by metric */
     size_t count, main;                       /* the first sentence's: the step, or samples a second */
-    const char *work;                         /* key of what makes the work of a step differ; NULL: nothing */
+    const char *work;                         /* key of a setting that changes the work of a step; NULL: none */
     struct aorta_differences differences;
 };
 
@@ -67,7 +67,7 @@ static struct aorta_comparison compare(const struct aorta_label *labels[2], cons
 
 static bool on_gpu(const struct aorta_label *label) {
     const char *device = label->runs->run.device;
-    return !device || strcmp(device, "cpu") != 0; /* the original's run on GPUs, and do not say so */
+    return !device || strcmp(device, "cpu") != 0; /* runs of the original toolkit are on GPUs, but do not say so */
 }
 
 /* A figure of two labels. A sample is an iteration's mean over its ranks. */
@@ -98,7 +98,7 @@ void aorta_recorded_differences(const struct aorta_recorded *reference, const st
     if (reference->is_run && candidate->is_run)
         aorta_differences_add(differences, &reference->settings, &candidate->settings);
     aorta_differences_add(differences, &reference->environment, &candidate->environment);
-    if (!(fabs(after / before - 1) > alike)) return; /* nor where one is not known */
+    if (!(fabs(after / before - 1) > alike)) return; /* also if a clock is unknown */
     struct aorta_setting clocks[] = {{"device.clock_mhz", aorta_arena_printf(&differences->arena, "%.0f", before)},
                                      {"device.clock_mhz", aorta_arena_printf(&differences->arena, "%.0f", after)}};
     if (!differences->arena.failed)
@@ -113,7 +113,7 @@ static double get_seconds_per_sample(const struct aorta_step_metrics *step, size
     return 1 / step->samples_per_s;
 }
 
-/* The mean of a rate is all samples over all time (aorta_rate_mean): what compares is the time of a sample. */
+/* The mean of a rate is all samples over all time (aorta_rate_mean). Therefore times per sample are compared. */
 static struct aorta_comparison compare_rates(const struct figures *figures, struct aorta_arena *memory) {
     static const struct aorta_metric inverse = {rate, "s", false, get_seconds_per_sample, 0, NULL};
     struct aorta_comparison out = compare_labels(figures, &inverse, memory);
@@ -134,8 +134,8 @@ static void choose_main(struct figures *figures) {
         if (strcmp(aorta_metrics[i].key, rate) == 0 && !isnan(figures->rows[i].of.p_value)) figures->main = i;
 }
 
-/* The step has a family of its own, since a figure that is longer in a longer step is no news. Times of steps with
- * other work do not count. */
+/* The step is a family of tests of its own: in a longer step other figures are longer, too. Times of steps with
+ * different work do not count. */
 static void evaluate(struct figures *figures) {
     const double least = 0.01 * figures->rows[0].of.value[0];
     for (size_t i = 0; i < figures->count; i++) {
@@ -174,8 +174,7 @@ static const char *label_of(const struct figures *figures, int side) {
     return figures->labels[side]->runs->run.label;
 }
 
-/* What makes most of the step's change, as `aorta trace compare` says it; nothing where a run has no work to compare.
- */
+/* The row with most of the step's change, as in `aorta trace compare`. Nothing if a run has no work to compare. */
 static void put_mostly(const struct figures *figures, struct aorta_text *out) {
     const size_t most = figures->labels[0]->count + figures->labels[1]->count;
     struct aorta_arena memory = {0};
@@ -206,7 +205,7 @@ static void put_headline(const struct figures *figures, struct aorta_text *out) 
     if (row->counts) put_mostly(figures, out);
 }
 
-/* Times of steps with other work are neither better nor worse. */
+/* Times of steps with different work are neither better nor worse. */
 static void put_work(const struct figures *figures, struct aorta_text *out) {
     if (!figures->main) return;
     aorta_text_printf(out, "another %s makes other work: ", figures->work);

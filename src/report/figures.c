@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Below LEAST_BYTES a collective is a signal: it has no bandwidth to speak of. */
+/* Collectives below LEAST_BYTES are signals. Their bandwidth means nothing. */
 enum { MOST_SIZES = 64, STEP_SPANS = 6000, LEAST_BYTES = 1024 };
 
 const struct aorta_figure *aorta_figures_find(const struct aorta_figures *figures, const char *name) {
@@ -18,7 +18,7 @@ const struct aorta_figure *aorta_figures_find(const struct aorta_figures *figure
     return NULL;
 }
 
-/* An unknown value is no figure; the first of a name stays. Strings live in the arena or are static. */
+/* Ignores unknown values, and a name that exists already. Strings are in the arena or static. */
 static void add(struct aorta_figures *figures, const struct aorta_figure *figure) {
     if (!figure->name || !isfinite(figure->value) || aorta_figures_find(figures, figure->name)) return;
     aorta_arena_append(&figures->arena, &figures->items, &figures->capacity, &figures->count, figure, sizeof *figure);
@@ -62,7 +62,7 @@ static void add_row(struct sums *sums, const struct aorta_trace_collective_row *
     sums->sent_ns += (double)row->transfer_ns;
 }
 
-/* Sizes beyond the first MOST_SIZES are in the sum of their kind alone. */
+/* Sizes beyond the first MOST_SIZES count only in the sum of their kind. */
 static size_t sum_collectives(const struct aorta_trace_analysis *analysis, struct sums kinds[AORTA_COLLECTIVE_COUNT],
                               struct sums sizes[MOST_SIZES]) {
     size_t count = 0;
@@ -79,7 +79,7 @@ static size_t sum_collectives(const struct aorta_trace_analysis *analysis, struc
     return count;
 }
 
-/* Without the waits where they are known of all. */
+/* Without waits if the waits of all collectives are known. */
 static double bus_gbps(const struct sums *sums, bool *waits) {
     *waits = !(sums->sent_ns > 0);
     if (!*waits) return sums->sent / sums->sent_ns;
@@ -104,7 +104,7 @@ static void add_bandwidth(struct aorta_figures *figures, const char *kind, const
     add(figures, &figure);
 }
 
-/* Sizes that take little of their kind's time are in its sum alone. */
+/* Sizes with little of their kind's time get no figure of their own. */
 static void add_collectives(const struct aorta_trace_analysis *analysis, struct aorta_figures *figures) {
     static const double least = 0.05;
     struct sums kinds[AORTA_COLLECTIVE_COUNT] = {0}, sizes[MOST_SIZES];
@@ -186,7 +186,7 @@ static double window_ms(const struct aorta_trace_window *window) {
     return (double)(window->profile.overlap.span_ns + window->profile.overlap.lead_ns) / 1e6;
 }
 
-/* The window of the first rank whose step takes the median time; the number of windows where none counts. */
+/* The window of the first rank's median step. The number of windows if no step counts. */
 static size_t find_median(const struct aorta_trace_analysis *analysis, struct aorta_arena *memory) {
     const struct aorta_trace_rank *rank = analysis->ranks;
     double *times = aorta_arena_raw(memory, rank->window_count * sizeof *times);

@@ -1,5 +1,4 @@
-/* What a run or a recording comes to, small enough to keep of many: named figures, what each cause costs, and what a
- * page shows of it. */
+/* A small summary of a run or recording: named figures, the cost of each cause, and the details that a page shows. */
 #ifndef AORTA_REPORT_FIGURES_H
 #define AORTA_REPORT_FIGURES_H
 
@@ -10,7 +9,7 @@ struct aorta_figure {
     const char *name, *unit; /* "gemm", "TFLOP/s"; "all_gather of 16.8 MB, bus bandwidth", "GB/s" */
     enum aorta_good good;
     double value;         /* mean of all ranks */
-    const char *explains; /* the rate that explains a cause: its `about`; NULL: no cause's */
+    const char *explains; /* `about` of the cause that this rate explains; NULL: of none */
 };
 
 struct aorta_figure_cause {
@@ -26,7 +25,7 @@ struct aorta_figures { /* zero-initialise */
     struct aorta_figure_cause *causes;
     size_t cause_count;
     struct aorta_settings settings, environment;
-    const char *device;       /* "gpu" where the files do not say it: other programs record GPUs */
+    const char *device;       /* "gpu" if the files do not say it, as programs other than ours record GPUs */
     struct aorta_text detail; /* one JSON object: the timeline of the median step of the first rank, of each step its
                                * time and overlap, collectives by size, parts of a step */
 };
@@ -36,7 +35,7 @@ struct aorta_figures { /* zero-initialise */
 AORTA_MUST_USE aorta_status aorta_figures_read(const char *directory, struct aorta_figures *figures);
 /* Whether it is the directory of a run, or of one of the original toolkit that left recordings alone. */
 bool aorta_figures_can_read(const char *directory);
-/* NULL: it has none of this name. */
+/* NULL if there is no figure of this name. */
 const struct aorta_figure *aorta_figures_find(const struct aorta_figures *figures, const char *name);
 void aorta_figures_free(struct aorta_figures *figures);
 

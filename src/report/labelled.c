@@ -8,7 +8,7 @@
 
 /* ---- the devices' clocks over the measured steps of a run ---- */
 
-/* Clocks of ranks that differ by less are alike. */
+/* Clocks of ranks that differ by less count as equal. */
 static const double alike = 0.03;
 
 static const char *why_none(const struct aorta_run *run) {
@@ -89,7 +89,7 @@ static size_t warmup_end(const struct aorta_recorded *labelled, size_t start, si
     return end - start > labelled->warmup ? start + labelled->warmup : end;
 }
 
-/* Done once, since a search of the run for each iteration would take time that grows with its square. */
+/* Done once: a search for each iteration would take quadratic time. */
 static void find_measured(struct aorta_recorded *labelled) {
     const struct aorta_run *run = &labelled->run;
     labelled->measured = aorta_arena_alloc(&labelled->memory, run->rank_count * sizeof *labelled->measured);
@@ -148,7 +148,7 @@ static aorta_status make(const struct aorta_trace_analysis_options *options, str
     AORTA_TRY(aorta_recorded_machine_read(labelled->run.directory, NULL, &labelled->machine));
     if (labelled->has_verdict) AORTA_TRY(aorta_recorded_machine_report(&labelled->machine, &labelled->verdict));
     aorta_verdict_environment(&labelled->verdict, &labelled->environment);
-    return aorta_advise(&labelled->verdict, &labelled->settings); /* clocks matter to it */
+    return aorta_advise(&labelled->verdict, &labelled->settings); /* advice depends on clocks */
 }
 
 aorta_status aorta_recorded_run(const char *directory, const char *label, int64_t read_every,
@@ -220,7 +220,7 @@ void aorta_recording_json(const struct aorta_recorded *labelled, struct aorta_js
     aorta_rows_object("recording_cost", aorta_recording_rows, &values, 0, json);
 }
 
-/* Records cost the host time at each launch. */
+/* Kernel records cost host time at each launch. */
 static void say_share(const struct aorta_recorded *labelled, struct aorta_text *out) {
     const struct aorta_records *records = &labelled->records;
     if (!labelled->by_kernels || !records->iterations) return;
@@ -247,7 +247,7 @@ void aorta_recording_text(const struct aorta_recorded *labelled, struct aorta_te
 
 /* ---- the figures ---- */
 
-/* A number of the step, a time in its ranges, or a share of these; NaN where the step has none. */
+/* A number of the step, a time in its ranges, or a share. NaN if the step has no such figure. */
 double aorta_metric_number(const struct aorta_step_metrics *step, size_t offset) {
     return *(const double *)((const char *)step + offset);
 }
@@ -260,13 +260,13 @@ static double share_at(const struct aorta_step_metrics *step, size_t offset) {
     return step->profile ? *(const double *)((const char *)step->profile + offset) : NAN;
 }
 
-/* Where the step was not timed: its ranges and the gap before them. */
+/* The time of the step. If it was not timed: its ranges and the gap before them. */
 static double step_at(const struct aorta_step_metrics *step, size_t offset) {
     if (!isnan(aorta_metric_number(step, offset))) return aorta_metric_number(step, offset);
     return step->profile ? (double)(step->profile->overlap.span_ns + step->profile->overlap.lead_ns) / 1e6 : NAN;
 }
 
-/* NaN: no such collective. */
+/* NaN if there is no such collective. */
 static double kind_at(const struct aorta_step_metrics *step, size_t kind) {
     const struct aorta_collective_overlap *of = step->profile ? &step->profile->overlap.kind[kind] : NULL;
     return of && of->count ? (double)of->overlap_ns / 1e6 : NAN;

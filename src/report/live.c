@@ -33,14 +33,14 @@ static void read_state(const struct aorta_verdict *verdict, struct aorta_live_st
     if (!(state->step_ms > 0)) state->step_ms = verdict->step_ms_mean;
     for (size_t i = 0; i < verdict->finding_count && state->count < AORTA_LIVE_CAUSES; i++) {
         const struct aorta_finding *finding = &verdict->findings[i];
-        if (finding->remedy) continue; /* parts of what compute is */
+        if (finding->remedy) continue; /* remedies are parts of compute */
         struct aorta_live_cause cause = {.cause = finding->cause,
                                          .rank = finding->cause == AORTA_CAUSE_STRAGGLER ? finding->rank : -1,
                                          .gain_ms = verdict->replay.known ? finding->gain_ms : NAN,
                                          .cost_ms = finding->cost_ms};
         if (aorta_cause_has_kind(finding->cause)) cause.collective = finding->collective;
         if (cause.rank >= 0 &&
-            verdict->rank_count > 1) /* of the mean over all ranks, which it does not wait in itself */
+            verdict->rank_count > 1) /* the cost is a mean over all ranks, but the straggler itself does not wait */
             cause.cost_ms *= (double)verdict->rank_count / (double)(verdict->rank_count - 1);
         if (!find(state, &cause)) state->causes[state->count++] = cause;
     }
@@ -243,7 +243,7 @@ static double gauge_of(const struct aorta_row *row, const struct figures *figure
     return row->unit && strcmp(row->unit, "ms") == 0 ? value * 1e-3 : value;
 }
 
-/* "step_ms" is aorta_step_seconds, as Prometheus wants it. */
+/* "step_ms" becomes aorta_step_seconds: Prometheus uses base units. */
 static void gauge_name(const struct aorta_row *row, char name[64]) {
     const char *const unit = row->unit ? row->unit : "";
     const size_t cut = strcmp(unit, "ms") == 0 ? strlen("_ms") : strcmp(unit, "s") == 0 ? strlen("_s") : 0;
@@ -354,7 +354,7 @@ void aorta_live_said_free(struct aorta_live_said *said) {
 
 /* ---- TFRecords ---- */
 
-/* Castagnoli's polynomial, reflected; events are some hundred bytes. */
+/* Castagnoli's polynomial, reflected. No table is needed, as events have a few hundred bytes. */
 static uint32_t crc32c(const uint8_t *bytes, size_t length) {
     uint32_t crc = 0xffffffff;
     for (size_t i = 0; i < length; i++) {
@@ -373,7 +373,7 @@ static void put_fixed(uint64_t value, int bytes, struct aorta_text *out) {
     for (int i = 0; i < bytes; i++) aorta_text_append(out, &(char){(char)(value >> 8 * i)}, 1);
 }
 
-/* Takes the event over. */
+/* Frees the event. */
 static aorta_status write_record(struct aorta_tensorboard *board, struct aorta_text *event) {
     struct aorta_text record = {0};
     put_fixed(event->length, 8, &record);

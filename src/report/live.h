@@ -1,5 +1,5 @@
-/* Verdicts of a program that runs on, window after window: one JSON line for each, gauges for Prometheus, and what has
- * changed since it was last said. */
+/* Verdicts of a running program, one per window: a JSON line, gauges for Prometheus, and changes since the last
+ * report. */
 #ifndef AORTA_REPORT_LIVE_H
 #define AORTA_REPORT_LIVE_H
 
@@ -18,14 +18,14 @@
 
 struct aorta_board_scalar {
     char tag[96]; /* "aorta/step_ms": the part before the slash is TensorBoard's section */
-    double value; /* stored as a float; one that is not known (NaN) is left out */
+    double value; /* stored as a float; NaN is left out */
 };
 
 struct aorta_tensorboard { /* zero-initialise; aorta_tensorboard_close */
     FILE *file;
     struct aorta_file_path path;
 };
-/* A new file in the directory, which is made where it is missing: TensorBoard reads all of a directory together.
+/* Makes a new file in the directory, and the directory if it is missing. TensorBoard reads all files of a directory.
  * AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_tensorboard_open(const char *directory, struct aorta_tensorboard *board);
 /* One event, written at once. AORTA_IO. */
@@ -52,7 +52,7 @@ struct aorta_live {
         size_t count;
     } reported;
     bool any;
-    int64_t windows, changes, less; /* less: windows in a row that show less than the reported one */
+    int64_t windows, changes, less; /* less: windows in a row with fewer ranks or steps than the reported one */
 };
 
 /* One window. Borrowed. */
@@ -61,15 +61,15 @@ struct aorta_live_window {
     const struct aorta_verdict *verdict; /* NULL: nothing was recorded, or the window could not be evaluated … */
     const char *reason;                  /* … for this reason */
     uint64_t lost;                       /* records */
-    double evaluated_s;                  /* what reading and analyzing took */
-    struct aorta_text gone;              /* list (aorta_text_next): a line on each process that writes no more */
+    double evaluated_s;                  /* time to read and analyze */
+    struct aorta_text gone;              /* list (aorta_text_next): one line per process that has ended */
 };
 
 /* The report on a window. Zero-initialise; ends with aorta_live_said_free. */
 struct aorta_live_said {
-    struct aorta_text headline; /* one line, with the time and without an end */
+    struct aorta_text headline; /* one line with the time, without a newline */
     struct aorta_text change;   /* "since 14:02:30 rank 5 is late by 3.1 ms a step (before: 0.2)"; empty: as before */
-    struct aorta_text json;     /* one line, with its end */
+    struct aorta_text json;     /* one line with a newline */
     struct aorta_text gauges;   /* Prometheus's text format */
     struct aorta_board_scalar scalars[AORTA_LIVE_SCALARS]; /* TensorBoard's */
     size_t scalar_count;

@@ -51,7 +51,7 @@ void aorta_merge_flush(struct aorta_merge_sink *sink) {
     if (sink->text.length >= ENOUGH || sink->text.failed) write_out(sink, Z_NO_FLUSH);
 }
 
-/* The file is then in its place, or not there. */
+/* Afterwards the file is complete, or does not exist. */
 static aorta_status close_sink(struct aorta_merge_sink *sink, aorta_status status) {
     if (!status) write_out(sink, Z_FINISH);
     status = aorta_status_join(status, sink->failure);
@@ -76,7 +76,7 @@ static void put_piece(struct merge_rank *rank, const struct aorta_path_piece *pi
     aorta_json_object_end(json);
 }
 
-/* An arrow from the piece before to this one, where that is of another rank: `number` is this one's in the path. */
+/* An arrow from the previous piece of the path if that is on another rank. `number`: this piece's place in the path. */
 static void put_flow(struct merge_rank *rank, size_t number, bool begins, int64_t at_ns, int64_t thread) {
     struct aorta_json *json = aorta_merge_begin(rank, begins ? "s" : "f", "critical_path", "critical path");
     if (!begins) aorta_json_key_string(json, "bp", "e");
@@ -121,8 +121,8 @@ static void add_tracks(struct merge_rank *rank, const struct aorta_merge_tracks 
 }
 
 struct merging {
-    struct aorta_trace_list own;         /* of what was read here */
-    const struct aorta_trace_list *list; /* that, or the caller's */
+    struct aorta_trace_list own;         /* the files that were read here */
+    const struct aorta_trace_list *list; /* `own`, or the caller's list */
     struct aorta_align_rank *ranks;      /* one for each trace, in order of rank */
     size_t count, cycles;                /* cycles: of the profiler, of which the last is merged */
     struct aorta_alignment alignment;
@@ -132,7 +132,7 @@ struct merging {
 
 /* ---- which rank is which ---- */
 
-/* The device that the rank's collectives ran on; of several, the one with most of them, else with most work. */
+/* The device with most of the rank's collectives, or with most work if there are none. */
 static int32_t main_device(const struct aorta_trace *trace, bool *several) {
     enum { DEVICES = 64 };
     int32_t devices[DEVICES];
@@ -162,13 +162,13 @@ static aorta_status two_of_one_rank(const struct merging *m, size_t second) {
                        m->ranks[first].trace->path, m->ranks[second].trace->path, m->ranks[second].rank);
 }
 
-/* As of a process that only starts the ranks. */
+/* An empty trace, as of a process that only starts the ranks. */
 static bool is_empty(const struct aorta_trace *trace) {
     return !trace->work_count && !trace->call_count && !trace->operation_count &&
            !trace->warnings[AORTA_REASON_TRUNCATED].count;
 }
 
-/* Ranks that are not known get the lowest numbers free. */
+/* Unknown ranks get the lowest free numbers. */
 static aorta_status number_ranks(struct merging *m) {
     const int *ranks = aorta_trace_ranks_known(m->list, &m->memory);
     AORTA_TRY(aorta_arena_check(&m->memory, "the ranks"));
@@ -191,7 +191,7 @@ static aorta_status number_ranks(struct merging *m) {
     return NULL;
 }
 
-/* Kineto files are copied event by event: one that holds several ranks would come out once for each. */
+/* Kineto files are copied event by event. A file with several ranks would be copied once for each rank. */
 static aorta_status check_unmerged(const struct merging *m) {
     for (size_t i = 1; i < m->count; i++) {
         const struct aorta_trace *trace = m->list->items[i];
@@ -312,7 +312,7 @@ static void describe_rank(const struct merging *m, size_t i, struct aorta_text *
                                  : "aligned by the time of day alone: it shares no collective with rank ");
         aorta_text_printf(out, "%d", m->ranks[0].rank);
     } else {
-        /* Beyond what the times of day in the files say; the whole shift where they say nothing. */
+        /* The shift in addition to the times of day in the files; the whole shift if they have none. */
         aorta_text_printf(out, "clock %+.3f us",
                           us(clock->shift_ns - aorta_align_wall_shift(m->ranks[i].trace, m->ranks[0].trace)));
     }
@@ -328,7 +328,7 @@ static void describe_rank(const struct merging *m, size_t i, struct aorta_text *
     if (copies) aorta_text_printf(out, " (%s skipped)", aorta_counted(copies, "equal file").text);
 }
 
-/* One line of the report, which goes on below if it is long. Empties `line`. */
+/* One line of the report, wrapped if it is long. Empties `line`. */
 static void put_line(struct aorta_text *line, struct aorta_text *out) {
     aorta_text_lines(out, line->data ? line->data : "", &(struct aorta_lines){.indent = 2});
     aorta_text_end(line, out);

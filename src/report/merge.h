@@ -1,11 +1,10 @@
 /* Many ranks' traces as one, on one clock: a Kineto (Chrome) trace with a process for each rank, as Perfetto,
  * chrome://tracing and `aorta trace` read it.
  *
- * Kineto files are passed through event by event, with all they hold; only process, thread, time and the ids of flows
- * and asynchronous events are written anew. What else the file says goes into the member
- * "ranks", as the rank's "head". Traces of other formats are written from memory: device work, the calls behind it,
- * flows between them, marked ranges. Memory does not grow with the size of Kineto files, but for what alignment needs:
- * some hundred bytes for each kernel. */
+ * Kineto files are copied event by event. Only process, thread, time and the ids of flows and asynchronous events are
+ * rewritten. Other members of the file become the rank's "head" in the member "ranks". Traces of other formats are
+ * written from memory: device work, its calls, flows between them, marked ranges. Memory does not grow with the size of
+ * Kineto files, except for alignment: a few hundred bytes per kernel. */
 #ifndef AORTA_REPORT_MERGE_H
 #define AORTA_REPORT_MERGE_H
 
@@ -17,9 +16,9 @@
 #include "replay/critical_path.h"
 #include "trace/open.h"
 
-/* What the analysis of the same files adds to the trace. Borrowed. */
+/* Tracks that the analysis of the same files adds to the trace. Borrowed. */
 struct aorta_merge_tracks {
-    const struct aorta_trace_list *traces;  /* of the paths, read already: the standard input is there once */
+    const struct aorta_trace_list *traces; /* of the paths, already read, as the standard input can be read only once */
     const struct aorta_critical_path *path; /* its ranks are places in counters[] */
     const struct aorta_counters *counters;  /* of each rank of the analysis, in its order */
     size_t count;
@@ -44,7 +43,7 @@ struct aorta_merge_sink {
     struct aorta_text text;    /* what comes next */
     aorta_status failure;      /* the first one; then nothing more is written. Its owner's to return */
 };
-/* To be called between events: writes when enough has gathered. */
+/* Call it between events: writes once the buffer is large enough. */
 void aorta_merge_flush(struct aorta_merge_sink *sink);
 
 /* ---- threads of a rank ----
@@ -59,7 +58,7 @@ struct merge_threads {              /* zero-initialise */
 void aorta_merge_threads_free(struct merge_threads *threads);
 
 /* ---- values ----
- * Copies a value as valid JSON. False: it is none, and what was written before it came out must go. */
+ * Copies a value as valid JSON. False if it is no value: the caller then discards the partial output. */
 bool aorta_merge_copy(struct aorta_text *out, struct aorta_json_value value);
 
 /* ---- one rank's events ---- */
@@ -69,18 +68,18 @@ struct merge_rank {
     size_t index, count;  /* among all ranks: makes ids of flows unique */
     bool several_devices; /* names of streams say on which */
     const struct aorta_trace_options *options;
-    struct aorta_execution_traces *executed; /* what says shapes that the events do not; or NULL */
+    struct aorta_execution_traces *executed; /* source of shapes that the events lack; or NULL */
     struct aorta_merge_sink *sink;
-    struct aorta_text *out; /* the sink's; fails where memory is exhausted */
+    struct aorta_text *out; /* the sink's; fails if memory is exhausted */
     bool *first;            /* no event has been written yet: no comma before the next */
     struct aorta_json json; /* of aorta_merge_begin's event */
     struct merge_threads threads;
-    struct aorta_text members; /* of the file's outermost object, beside the events: "key": value, … */
+    struct aorta_text members; /* of the file's outermost object, besides the events: "key": value, … */
     struct aorta_text scratch;
     int64_t events, odd, lost; /* written; without a readable time; not readable after the break */
 };
 
-/* `key`: a hash of process and thread. `wanted` <= 0: no wish. *added: it was not known before. */
+/* `key`: a hash of process and thread. `wanted` <= 0: any number. *added: the thread is new. */
 int64_t aorta_merge_thread(struct merge_rank *rank, uint64_t key, int64_t wanted, bool *added);
 /* An event of the rank, as an open object: `category` may be NULL. Then its thread and time, or its begin and end. */
 struct aorta_json *aorta_merge_begin(struct merge_rank *rank, const char *phase, const char *category,

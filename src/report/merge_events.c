@@ -1,4 +1,4 @@
-/* Passes the events of a Kineto file through. Process, thread, time and ids are rewritten, all else is copied. */
+/* Copies the events of a Kineto file. Only process, thread, time and ids are rewritten. */
 #include "base/array.h"
 #include "base/json.h"
 #include "base/table.h"
@@ -12,9 +12,9 @@
 #include <string.h>
 
 /* ---- values ----
- * Values from a file, copied as valid JSON: what the scanner passes over unread (it looks at brackets and quotes only)
- * is looked at here. Bare words that JSON does not know (NaN, inf), which some writers leave in, become texts; letters
- * that texts may not hold are escaped, bytes that are no UTF-8 become U+FFFD; white space between is dropped. */
+ * Copies values of a file as valid JSON, since the scanner looks only at brackets and quotes. Words that JSON does not
+ * have (NaN, inf), but some writers use, become texts. Characters that texts must not contain are escaped. Bytes that
+ * are no UTF-8 become U+FFFD. White space is dropped. */
 
 enum { DEEPEST = 200 };
 
@@ -36,7 +36,7 @@ static bool next_is(struct copier *c, char letter) {
     return c->at < c->end && *c->at == letter;
 }
 
-/* Letters after a backslash that belong to the escape; 0: it is no escape. */
+/* Length of the escape after a backslash; 0 if it is no escape. */
 static size_t escape_length(const char *at, const char *end) {
     if (at >= end || !*at || !strchr("\"\\/bfnrtu", *at)) return 0;
     if (*at != 'u') return 1;
@@ -45,7 +45,7 @@ static size_t escape_length(const char *at, const char *end) {
     return 5;
 }
 
-/* Copies characters of a string that need no change, up to the first one that does. */
+/* Copies characters of a string up to the first one that must change. */
 static void copy_plain(struct copier *c) {
     const char *from = c->at;
     while (c->at < c->end && *c->at != '"' && *c->at != '\\' && (unsigned char)*c->at >= 0x20) {
@@ -145,7 +145,7 @@ static const int64_t exact_in_double = INT64_C(1) << 53; /* viewers keep numbers
 
 /* ---- shared with merge_model.c ---- */
 
-/* Its own where that is positive and free, else the next above all that were given out. */
+/* The wanted number if it is positive and free, else the next above all used numbers. */
 static int64_t choose_number(struct merge_rank *rank, int64_t wanted) {
     enum { FIRST = 1000000 }; /* above those of streams */
     struct merge_threads *threads = &rank->threads;
@@ -178,7 +178,7 @@ void aorta_merge_threads_free(struct merge_threads *threads) {
     free(threads->numbers);
 }
 
-/* Begins an event: a comma where one is due. */
+/* Begins an event, after a comma unless it is the first. */
 static void begin_event(struct merge_rank *rank) {
     aorta_text_puts(rank->out, *rank->first ? "\n" : ",\n");
     *rank->first = false;
@@ -233,7 +233,8 @@ void aorta_merge_thread_name(struct merge_rank *rank, int64_t thread, const char
 
 void aorta_merge_time(struct merge_rank *rank, int64_t own_ns) {
     int64_t ns;
-    if (__builtin_sub_overflow(own_ns, rank->clock->shift_ns, &ns)) ns = own_ns; /* no time at all */
+    if (__builtin_sub_overflow(own_ns, rank->clock->shift_ns, &ns))
+        ns = own_ns; /* a time out of range stays as it is */
     uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
     aorta_text_printf(rank->out, "%s%" PRIu64 ".%03u", ns < 0 ? "-" : "", size / 1000, (unsigned)(size % 1000));
 }
@@ -264,7 +265,7 @@ static struct aorta_json_value *rewritten(struct event *event, struct aorta_json
     return NULL;
 }
 
-/* A text's content without its quotes, as valid JSON; NULL when it is none. Good until the next call. */
+/* A text's content without quotes, as valid JSON; NULL if it is no text. Valid until the next call. */
 static const char *content_of(struct merge_rank *rank, struct aorta_json_value text) {
     struct aorta_text *scratch = &rank->scratch;
     aorta_text_clear(scratch);
@@ -330,7 +331,7 @@ static bool is_device_work(const struct event *event) {
     return false;
 }
 
-/* Where only the process and thread of device work say on which device and stream it ran, which are written anew. */
+/* Writes device and stream if only the process and thread, which are rewritten, say them. */
 static void put_place(struct merge_rank *rank, const struct event *event, const char *comma) {
     struct aorta_text *out = rank->out;
     const struct {
@@ -353,7 +354,7 @@ static void put_list(struct aorta_text *out, const char *name, struct aorta_json
     if (!aorta_merge_copy(out, list) && !out->failed) out->length = mark;
 }
 
-/* What only the execution trace of the process says of an operation. */
+/* Inputs of an operation that only the execution trace of the process has. */
 static void put_inputs(struct merge_rank *rank, const struct event *event) {
     struct aorta_operation operation = {.name = event->name.text + 1, .name_length = event->name.length - 2};
     struct aorta_text *out = rank->out;
@@ -424,7 +425,7 @@ static bool put_members(struct merge_rank *rank, struct aorta_json_value value, 
     return aorta_json_well_formed(&cursor);
 }
 
-/* False: it is no event, and nothing was written. */
+/* False if it is no event: nothing was written. */
 static bool put_event(struct merge_rank *rank, struct aorta_json_value value) {
     struct aorta_text *out = rank->out;
     const size_t mark = out->length;
@@ -471,7 +472,7 @@ static aorta_status put_events(struct merge_rank *rank, struct aorta_json_stream
     return NULL;
 }
 
-/* Facts about the rank are copied; what is too long for one (all stack frames, say) is named as left out. */
+/* Copies facts about the rank. Members that are too long (all stack frames, say) are only named. */
 static aorta_status keep_member(struct merge_rank *rank, struct aorta_json_stream *stream,
                                 struct aorta_json_value key) {
     struct aorta_json_value value;

@@ -11,7 +11,7 @@ struct writing {
     struct merge_rank *rank;
     const struct aorta_trace *trace;
     struct aorta_json *json; /* the rank's */
-    int64_t *threads;        /* numbers of the rows of the trace within the rank's process */
+    int64_t *threads;        /* numbers within the rank's process, by row of the trace */
     struct lane *lanes;      /* the first of each stream has the stream's row; further ones are chained to it */
     size_t lane_count, lane_capacity;
     struct aorta_arena memory;
@@ -56,7 +56,7 @@ static void name_lane(struct writing *w, size_t lane, size_t stream_row, int nth
     aorta_merge_thread_name(w->rank, w->lanes[lane].number, name);
 }
 
-/* Its place; 0 where memory is exhausted. */
+/* Returns the lane's place; 0 if memory is exhausted. */
 static size_t add_lane(struct writing *w, size_t stream_row, int nth) {
     const struct lane lane = {.free_ns = INT64_MIN};
     if (!aorta_arena_append(&w->memory, &w->lanes, &w->lane_capacity, &w->lane_count, &lane, sizeof lane)) return 0;
@@ -87,7 +87,7 @@ static void name_thread(struct writing *w, size_t row) {
     aorta_merge_thread_name(w->rank, w->threads[row], name);
 }
 
-/* Named only where it is used. */
+/* Names the thread of marks once it is used. */
 static void name_marks(struct writing *w) {
     bool added, used = w->trace->wait_count > 0;
     for (size_t i = 0; i < w->trace->step_count; i++) used |= w->trace->steps[i].start_ns != INT64_MIN;
@@ -186,7 +186,8 @@ static void put_list(struct writing *w, const char *key, uint32_t text) {
     aorta_text_free(&copy);
 }
 
-/* Ranges of the program are written as such; what a capture says of a graph's work is found again. */
+/* Writes ranges of the program. Facts that a capture gives about a graph's work are skipped, as a reader finds them
+ * again. */
 static void put_operation(struct writing *w, const struct aorta_trace_operation *operation) {
     if (operation->range || operation->captured != AORTA_TRACE_NONE) return;
     aorta_merge_begin(w->rank, "X", "cpu_op", aorta_trace_text(w->trace, operation->name));
@@ -224,7 +225,7 @@ static void put_wait_facts(struct writing *w, const struct aorta_trace_wait *wai
     aorta_json_object_end(w->json);
 }
 
-/* Calls that ask for events are not in calls[]: here they get numbers that no other call has. */
+/* Calls that query events are not in calls[]. Here they get numbers that no other call has. */
 static void put_wait(struct writing *w, const struct aorta_trace_wait *wait, size_t number) {
     static const int64_t first = INT64_C(1) << 61;
     const int64_t recorded = first + 2 * (int64_t)number;

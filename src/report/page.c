@@ -38,7 +38,7 @@ aorta_status aorta_folder_check_free(const char *path, const char *key, unsigned
     return NULL;
 }
 
-/* A "<" within JSON can only stand in a string: escaped, no text of a file can end the script element. */
+/* A "<" within JSON can only be in a string: escaped, no text of a file can end the script element. */
 static void put_json(struct aorta_text *out, const char *json) {
     const char *at = json;
     for (const char *next; (next = strchr(at, '<')); at = next + 1) {
@@ -164,7 +164,7 @@ static const struct aorta_metric others[] = {
 #undef CLOCKS
 #undef AT
 
-/* Each point is the mean of `stride` iterations; a figure that no iteration has is left out. */
+/* Each point is the mean of `stride` iterations. Figures that no iteration has are left out. */
 static void write_series(const struct aorta_step_metrics *steps, size_t count, size_t stride,
                          const struct aorta_metric *metric, struct aorta_json *json) {
     bool any = false;
@@ -212,7 +212,7 @@ static void add_names(const struct aorta_trace_analysis *analysis, struct aorta_
             json->out->failed |= !aorta_intern(names, aorta_trace_text(rank->trace, rank->kernels[j].name));
 }
 
-/* What the page needs to show the tables of "results": headings and kinds of columns. */
+/* Headings and kinds of columns of the tables in "results". */
 static void write_tables(unsigned by, bool whole, struct aorta_json *json) {
     aorta_json_key_array(json, "tables");
     write_columns(aorta_rank_tables, whole, json);
@@ -224,7 +224,7 @@ static void write_tables(unsigned by, bool whole, struct aorta_json *json) {
     aorta_json_array_end(json);
 }
 
-/* What each key of the findings' facts means. */
+/* The meaning of each key in the findings' facts. */
 static void write_facts(const struct aorta_page_recordings *page, struct aorta_json *json) {
     bool used[AORTA_FACT_COUNT] = {false};
     for (size_t i = 0; i < page->count; i++) {
@@ -251,7 +251,7 @@ static bool put_kind(const void *user, const char *inside, size_t length, struct
     return kind;
 }
 
-/* Names of causes, as the verdict has them, of any rank and collective. */
+/* Display names of causes, for any rank and collective. */
 static void write_causes(struct aorta_json *json) {
     aorta_json_key_object(json, "causes");
     for (int i = 0; i < AORTA_CAUSE_COUNT; i++) {
@@ -267,7 +267,7 @@ static void write_causes(struct aorta_json *json) {
 
 /* ---- one recording ---- */
 
-/* As the run wrote it; null where it did not. */
+/* The configuration that the run wrote; null if there is none. */
 static void write_configuration(const struct aorta_run *run, struct aorta_json *json) {
     enum { MOST_BYTES = 1 << 20 };
     const struct aorta_file_path path = aorta_path_in(run->directory, "config.json");
@@ -307,7 +307,7 @@ static void write_recording(const struct aorta_page_recording *recording, unsign
 
 /* ---- the page ---- */
 
-/* One recording has those that were asked for, or the usual ones that were made; several have none. */
+/* One recording: the tables that were asked for, else the default ones. Several recordings: none. */
 static unsigned by_of(const struct aorta_page_recordings *page) {
     const struct aorta_trace_report *report = &page->items[0].report;
     if (page->count > 1) return 0;

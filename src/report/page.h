@@ -1,5 +1,5 @@
-/* The page of a result: one HTML file with its program, its data and nothing from elsewhere. The program is bundled
- * from web/ when AORTA is built; a build without Node.js has none. The data: docs/report.md. */
+/* The page of a result: one self-contained HTML file with program and data. The program is bundled from web/ when AORTA
+ * is built. A build without Node.js has no pages. Data: docs/report.md. */
 #ifndef AORTA_REPORT_PAGE_H
 #define AORTA_REPORT_PAGE_H
 
@@ -7,15 +7,15 @@
 
 #include <stdbool.h>
 
-/* False where the build has no page; the reason, and what to do, is aorta_page_missing's. */
+/* False if the build has no pages; aorta_page_missing gives the reason and the fix. */
 bool aorta_page_available(void);
 /* One sentence: why this build writes no pages, and how to get them. */
 const char *aorta_page_missing(void);
 
-/* What a folder is of, by a file that only that leaves there. */
+/* What wrote a folder, recognized by a file that nothing else writes. */
 enum aorta_folder_kind { AORTA_FOLDER_RUN = 1, AORTA_FOLDER_SWEEP = 2, AORTA_FOLDER_REPORT = 4 };
-/* AORTA_USAGE where the folder is of one of these kinds, whose page and summary would be replaced by those of another
- * thing. `key` names it in the message, as in "--output". What does not exist is fine. */
+/* AORTA_USAGE if the folder is of one of these kinds, as its page and summary would be replaced. `key` is the option in
+ * the message, as "--output". A folder that does not exist is fine. */
 AORTA_MUST_USE aorta_status aorta_folder_check_free(const char *path, const char *key, unsigned kinds);
 
 /* The page of results that a command also prints as JSON. */

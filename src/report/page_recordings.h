@@ -15,7 +15,7 @@
 struct aorta_page_recording {
     const char *label;
     struct aorta_trace_report report; /* analysis NULL: a run whose steps hold no ranges */
-    const struct aorta_recorded *run; /* NULL: it is none */
+    const struct aorta_recorded *run; /* NULL: the recording is no run */
 };
 
 /* Borrowed; each text one JSON value, or empty. */
@@ -27,7 +27,7 @@ struct aorta_page_recordings {
     const struct aorta_text *comparison;  /* aorta_trace_comparison_json */
 };
 
-/* Tables of work (bits 1 << enum aorta_by) that the page of one recording shows where nothing is asked for. */
+/* Tables of work (bits 1 << enum aorta_by) that the page of one recording shows by default. */
 extern const unsigned aorta_page_by;
 
 /* With its verdict (aorta_recorded_evaluate), if there is one. */
@@ -35,20 +35,20 @@ struct aorta_page_recording aorta_page_recording_of(const char *label, const str
 
 /* AORTA_UNSUPPORTED, AORTA_MEMORY, AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_page_recordings_write(const struct aorta_page_recordings *page, const char *path);
-/* Its data alone: one object. */
+/* Only the data of the page: one object. */
 void aorta_page_recordings_json(const struct aorta_page_recordings *page, struct aorta_json *json);
 
-/* Lanes of the critical path, where there is one, of the threads that launch, of streams and exposed communication, as
- * JSON of at most about `most` spans. (page_timeline.c) */
+/* Lanes of the critical path (if known), of threads that launch, of streams and of exposed communication, as JSON of at
+ * most about `most` spans. (page_timeline.c) */
 void aorta_page_timeline(const struct aorta_trace_report *report, size_t most, struct aorta_json *json);
 
 /* The timeline of one step of the first rank. `window`: its place in the rank's windows. */
 void aorta_page_step(const struct aorta_trace_analysis *analysis, size_t window, size_t most, struct aorta_json *json);
 
-/* Key and value of "flame", where anything is known of what launched the work. */
+/* Key and value of "flame", if operations or modules that launched work are known. */
 void aorta_page_flame(const struct aorta_trace_analysis *analysis, struct aorta_json *json);
 
-/* Streams and hosts over time, as the page draws them: lanes of spans, thinned to what a page can carry. */
+/* Lanes of the page's timeline: spans of streams and hosts, joined until the page is small enough. */
 
 /* What distinguishes spans by colour; the numbers are the page's (web/timeline.js). */
 enum aorta_page_kind {
@@ -74,7 +74,7 @@ struct aorta_page_span {
 struct aorta_page_lane {
     int rank;
     char label[48];
-    bool derived;                  /* of spans that other lanes have */
+    bool derived;                  /* its spans are also in other lanes */
     struct aorta_page_span *spans; /* in any order */
     size_t count, capacity;
 };
@@ -88,17 +88,16 @@ struct aorta_page_lanes {
     } * steps; /* ascending */
     size_t step_count, step_capacity;
     struct aorta_texts named; /* the bytes of both pointers of a name */
-    struct aorta_text names;  /* JSON strings, each with a comma in front but the first; fails for all of the lanes */
+    struct aorta_text names;  /* JSON strings with commas between them; its failure is that of all lanes */
 };
 
 /* The number of a name, "first second" or `first` alone. Equal pointers are one name: strings that are stored once. */
 uint32_t aorta_page_name(struct aorta_page_lanes *lanes, const char *first, const char *second);
-/* Returns its place; SIZE_MAX, which takes no spans: no memory. */
+/* Returns the lane's place; SIZE_MAX, to which no spans can be added, without memory. */
 size_t aorta_page_lane_add(struct aorta_page_lanes *lanes, int rank, const char *label, bool derived);
 void aorta_page_span_add(struct aorta_page_lanes *lanes, size_t lane, struct aorta_page_span span);
 
-/* At most about `most` spans, neighbours of one kind joined where there are more; one JSON object, which has failed
- * where memory was exhausted. */
+/* Writes one JSON object with at most about `most` spans: if there are more, neighbours of one kind are joined. */
 void aorta_page_lanes_write(struct aorta_page_lanes *lanes, size_t most, struct aorta_json *json);
 void aorta_page_lanes_free(struct aorta_page_lanes *lanes);
 

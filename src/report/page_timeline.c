@@ -1,4 +1,4 @@
-/* Lanes of a recording: its streams, communication that nothing hides, and the threads that launch. */
+/* Lanes of a recording: streams, exposed communication, and threads that launch. */
 #include "analysis/compare.h"
 #include "base/arena.h"
 #include "base/array.h"
@@ -107,7 +107,7 @@ static void join(struct aorta_page_lane *lane, int64_t closer_ns) {
     lane->count = count;
 }
 
-/* The distance below which neighbours were joined; 0: none were. */
+/* Returns the distance below which neighbours were joined; 0 if none were. */
 static int64_t thin(struct aorta_page_lanes *lanes, int64_t length_ns, size_t most) {
     size_t all = 0;
     int64_t closer_ns = 1000;
@@ -234,7 +234,7 @@ static int64_t shift_of(const struct aorta_trace_analysis *analysis, size_t plac
     return analysis->alignment.clocks[place].shift_ns;
 }
 
-/* The role of a stream. NULL: not known, as in all steps that our recorder did not measure. */
+/* The role of a stream; NULL if unknown, as in recordings of other programs. */
 static const char *role_of(const struct aorta_trace_rank *rank, uint32_t stream) {
     AORTA_EACH (const struct aorta_trace_window, window, rank->windows, rank->window_count) {
         for (size_t j = 0; window->borrowed && j < window->profile.range_count; j++)
@@ -288,7 +288,7 @@ static void add_exposed(const struct aorta_trace_rank *rank, int64_t shift_ns, s
     }
 }
 
-/* Calls from the first to the last work of the rank, whose thread launches. */
+/* Calls of threads that launch, from the first to the last work of the rank. */
 static void add_threads(const struct aorta_trace_rank *rank, int64_t shift_ns, struct aorta_page_lanes *lanes) {
     const struct aorta_trace *trace = rank->trace;
     struct aorta_arena scratch = {0};
@@ -322,7 +322,7 @@ static const enum aorta_page_kind path_kinds[AORTA_PATH_KIND_COUNT] = {
     [AORTA_PATH_DATA] = AORTA_PAGE_WAIT,      [AORTA_PATH_UNEXPLAINED] = AORTA_PAGE_WAIT,
 };
 
-/* A lane of each rank that has a part of it. */
+/* A lane for each rank with a part of the critical path. */
 static void add_path(const struct aorta_trace_analysis *analysis, size_t place, const struct aorta_critical_path *path,
                      struct aorta_page_lanes *lanes) {
     const int64_t shift_ns = shift_of(analysis, place);
@@ -380,8 +380,7 @@ void aorta_page_timeline(const struct aorta_trace_report *report, size_t most, s
 
 /* The flame view of a recording: modules and operations by the work that was launched within them. */
 
-/* Key and value: [[parent, name, ms in all, ms itself], …], of all ranks; nodes below a five thousandth of the whole
- * are left out. */
+/* Key and value: [[parent, name, total ms, own ms], …] of all ranks, without nodes below 1/5000 of the total. */
 static void write_nodes(const struct aorta_call_trees *trees, const double *within, uint32_t *numbers,
                         struct aorta_json *json) {
     static const double least = 1.0 / 5000;

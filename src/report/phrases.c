@@ -49,7 +49,7 @@ static void put_value(double value, enum aorta_unit unit, bool with_unit, struct
 
 /* ---- names ---- */
 
-/* "elementwise_kernel<Functor>" by its functor, where that says more. */
+/* Shows "elementwise_kernel<Functor>" by its functor, which says more. */
 static void keep_functor(char *text) {
     char *open = strchr(text, '<'), *close = strrchr(text, '>');
     if (!open || !close || close < open || close[1]) return;
@@ -79,13 +79,13 @@ static bool is_of_host(const char *name) {
     return mark && !strchr("0123456789", mark[2]);
 }
 
-/* An operation with its library, "aten::copy_": lower case, and nothing of a function's type. */
+/* An operation with its library, as "aten::copy_": lower case, and no characters of a function's type. */
 static bool is_operation(const char *name) {
     return strstr(name, "::") && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_:.") == strlen(name);
 }
 
-/* Leaves "fp8_group::GemmKernel" of a plain name, as its last word alone says little, and no ".kd" (an AMD kernel's
- * descriptor). */
+/* Drops all but the last namespace, as in "fp8_group::GemmKernel", whose last word alone says little. Drops ".kd" (an
+ * AMD kernel's descriptor). */
 static void drop_namespaces(char *text) {
     enum { SHORT = 12 };
     const size_t length = strlen(text);
@@ -172,7 +172,7 @@ static bool put_where(const struct phrase *phrase, const struct aorta_fact_place
     return true;
 }
 
-/* What a reader has to look for is whole: where a call comes from, and a variable with its value. */
+/* Texts that readers search for are not shortened: the origin of a call, a variable and its value. */
 static bool is_whole(enum aorta_fact_key key) {
     return key == AORTA_FACT_CALLER || key == AORTA_FACT_ENVIRONMENT;
 }
@@ -215,7 +215,7 @@ static void put_counted(const struct phrase *phrase, const struct aorta_fact *fa
     aorta_text_append(phrase->out, one ? bar + 1 : nouns, one ? strlen(bar + 1) : (size_t)(bar - nouns));
 }
 
-/* *known: its value is. False: the word is none of these. */
+/* *known: the value is known. False if the word is none of these. */
 static bool put_word(const struct phrase *phrase, const char *word, bool *known) {
     const enum aorta_collective kind = phrase->finding->collective;
     *known = true;
@@ -239,7 +239,7 @@ static bool put_word(const struct phrase *phrase, const char *word, bool *known)
     return true;
 }
 
-/* The inside of braces. False: not known. */
+/* The inside of braces. False if a fact is unknown. */
 static bool put_placeholder(const void *user, const char *inside, size_t length, struct aorta_text *out) {
     const struct phrase *phrase = user;
     (void)out; /* phrase->out */

@@ -1,16 +1,16 @@
-/* Numbers, names and templates of facts, as people read them (docs: style of results). */
+/* Numbers, names and templates of facts, as shown to people. */
 #ifndef AORTA_REPORT_PHRASES_H
 #define AORTA_REPORT_PHRASES_H
 
 #include "base/text.h"
 #include "verdict/verdict.h"
 
-/* The same where the range is within 10% of the value; else two digits. */
+/* aorta_measured if the range is within 10% of the value; else two digits. */
 struct aorta_brief aorta_estimated(double value, const double range[2]);
-/* "46", "4.9", "0.12": two significant digits, all before the point. */
+/* "46", "4.9", "0.12": two significant digits, but all digits before the point. */
 struct aorta_brief aorta_about(double value);
 
-/* "10 to 14": two digits, three where both ends would read the same. */
+/* "10 to 14": two digits; three if both ends would look equal. */
 struct aorta_brief_range {
     char text[72];
 };
@@ -23,14 +23,14 @@ const char *aorta_name_for_line(const char *name, char *text, size_t size);
 /* "[8192,768]x[768,50257]" of "[[8192, 768], [768, 50257]]". */
 void aorta_shape_for_line(const char *dims, struct aorta_text *out);
 
-/* A template of verdict/causes.h with the finding's facts. False: a fact that it needs is not known; nothing is
+/* Fills a template of verdict/causes.h with the finding's facts. False if a required fact is unknown: nothing is
  * written then. `whole_names`: names are not shortened. */
 bool aorta_phrase(const struct aorta_verdict *verdict, const struct aorta_finding *finding, const char *template,
                   bool whole_names, struct aorta_text *out);
-/* The first of the cause's templates that is whole; nothing where none is. */
+/* The cause's first template whose facts are known; nothing if there is none. */
 void aorta_phrase_first(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
                         const char *const *templates, bool whole_names, struct aorta_text *out);
-/* The name of a cause as the verdict's finding of it has it. */
+/* The name of a cause as in the verdict's finding. */
 void aorta_cause_display(const struct aorta_verdict *verdict, enum aorta_cause cause, struct aorta_text *out);
 /* "late kernel launches", "exposed all_gather", "straggler rank 3"; "A + B" of findings that gain only together. */
 void aorta_finding_name(const struct aorta_verdict *verdict, const struct aorta_finding *finding,

@@ -16,7 +16,7 @@
 
 /* ---- gnuplot ---- */
 
-/* Appends `string` as a gnuplot literal that nothing in it can end or expand. */
+/* Appends `string` as a quoted gnuplot literal without expansion. */
 static void quote(struct aorta_text *script, const char *string) {
     aorta_text_puts(script, "'");
     for (const char *c = string; *c; c++) {
@@ -27,7 +27,7 @@ static void quote(struct aorta_text *script, const char *string) {
     aorta_text_puts(script, "'");
 }
 
-/* Files in memory and not pipes, so that a child that dies early cannot hang or kill the parent. */
+/* Files in memory instead of pipes: a child that dies early cannot block or kill the parent. */
 enum { SCRIPT, PICTURE, ERRORS, FILES };
 
 static aorta_status not_installed(void) {
@@ -35,7 +35,7 @@ static aorta_status not_installed(void) {
                        "gnuplot is not installed, so no pictures are drawn: apt install gnuplot-nox");
 }
 
-/* How the child ended: timeout reports a missing program as 127, and its own KILL as 137. */
+/* How the child ended. timeout exits with 127 for a missing program, and with 137 if it is killed itself. */
 static aorta_status explain(const int files[FILES], double limit_s, int outcome) {
     const int code = WIFEXITED(outcome) ? WEXITSTATUS(outcome) : 128 + WTERMSIG(outcome);
     char words[512] = "";
@@ -49,7 +49,7 @@ static aorta_status explain(const int files[FILES], double limit_s, int outcome)
     return AORTA_ERROR(AORTA_IO, "gnuplot failed with exit status %d: %s", code, words);
 }
 
-/* timeout ends a gnuplot that hangs. The child must not inherit that the caller blocks signals, as a trainer does. */
+/* timeout ends a gnuplot that hangs. The child must not inherit blocked signals, which trainers have. */
 static aorta_status run(const int files[FILES], double limit_s, const struct aorta_text *script) {
     char limit[32];
     char *const argv[] = {"timeout", "-s", "KILL", limit, "gnuplot", "-", NULL};
@@ -77,7 +77,7 @@ static aorta_status run(const int files[FILES], double limit_s, const struct aor
     return explain(files, limit_s, outcome);
 }
 
-/* gnuplot does not report that memory or a limit of files (ulimit -f) cut a picture off. A whole PNG ends with IEND. */
+/* gnuplot reports no error if memory or a file limit (ulimit -f) cuts a picture off. A complete PNG ends with IEND. */
 aorta_status aorta_plot_draw(const struct aorta_text *script, const char *path, double limit_s) {
     static const char end[] = "IEND\xae\x42\x60\x82";
     int files[FILES];
@@ -232,8 +232,8 @@ static void plot_ratio(const struct aorta_recorded *runs, size_t count, struct a
 
 /* ---- files ---- */
 
-/* The name of a run's picture begins with its label as far as file names allow, numbered where an earlier one comes out
- * the same. NULL: no memory. */
+/* The beginning of a picture's file name: the run's label in characters that file names allow, with a number if an
+ * earlier label gives the same name. NULL without memory. */
 static const char *picture_stem(const char *label, struct aorta_texts *stems) {
     struct aorta_text stem = {0};
     for (const char *c = label; *c; c++)
@@ -256,7 +256,7 @@ struct drawing {
     bool unsupported;          /* there is no gnuplot */
 };
 
-/* Takes the script over. */
+/* Frees the script. */
 static void draw(struct drawing *drawing, struct aorta_text *script, const char *stem, const char *name) {
     const struct aorta_file_path path = aorta_path_in(drawing->directory, "%s%s", stem, name);
     aorta_status status = aorta_plot_draw(script, path.text, AORTA_PLOT_LIMIT_S);

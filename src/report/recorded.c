@@ -55,7 +55,7 @@ static aorta_status say_cycle(const struct aorta_trace_list *cycle, const struct
     return status;
 }
 
-/* A line for each cycle of a profile schedule but the last, whose verdict follows. */
+/* A line for each cycle of a profile schedule, except the last, whose verdict follows. */
 static aorta_status say_cycles(const struct aorta_trace_list *list, const struct aorta_trace_analysis_options *options,
                                const struct aorta_log *log) {
     struct aorta_trace_list cycle = {.items = malloc((list->count + 1) * sizeof *cycle.items)};
@@ -78,7 +78,7 @@ static aorta_status say_cycles(const struct aorta_trace_list *list, const struct
     return status;
 }
 
-/* Their figures would be means of different programs. */
+/* The figures of separate programs would be averaged. */
 static aorta_status refuse_separate(const struct aorta_trace_list *list) {
     const struct aorta_trace *two[2];
     if (!aorta_trace_find_separate(list, two)) return NULL;
@@ -149,7 +149,7 @@ static const char *text_of(const json_t *value, struct aorta_arena *arena) {
     }
 }
 
-/* Keys have dots between the sections that they are in; `before` is the prefix, its last dot included. */
+/* Keys are "section.key". `before`: the prefix with its last dot. */
 static void flatten(json_t *section, const char *before, struct aorta_arena *arena, struct aorta_settings *settings,
                     size_t *capacity) {
     const char *name;
@@ -189,7 +189,7 @@ static aorta_status read_settings(const char *path, struct aorta_arena *arena, s
                   : AORTA_ERROR(AORTA_FORMAT, "%s:1: not a JSON object", path);
 }
 
-/* Nothing where the directory has no such file. */
+/* Nothing if the directory has no such file. */
 static aorta_status read_from(const char *directory, const char *name, struct aorta_arena *arena,
                               struct aorta_settings *settings) {
     *settings = (struct aorta_settings){0};
@@ -234,7 +234,7 @@ static struct aorta_file_path pattern_of(const char *path) {
     return aorta_path_in("", "%.*s/" AORTA_MACHINE_PATTERN, (int)(slash - path), path);
 }
 
-/* From the first to the last step that is analyzed; else everything. */
+/* From the first to the last analyzed step; without steps all times. */
 static void analyzed_time(const struct aorta_trace_analysis *analysis, int64_t *from_ns, int64_t *until_ns) {
     int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
     *from_ns = 0;
@@ -261,7 +261,7 @@ static bool is_disturbed(const struct aorta_machine_summary *summary) {
 
 static aorta_status take(const char *path, int64_t from_ns, int64_t until_ns, struct aorta_recorded_machine *out) {
     struct aorta_recorded_machine found = {0};
-    AORTA_TRY(aorta_annotate(aorta_machine_read(path, &found.machine), "what the machine did beside the recording"));
+    AORTA_TRY(aorta_annotate(aorta_machine_read(path, &found.machine), "what the machine did during the recording"));
     aorta_status status = aorta_machine_summarise(&found.machine, from_ns, until_ns, &found.summary);
     found.known = found.machine.count > 0;
     const bool wanted = !status && found.known && (!out->known || is_disturbed(&found.summary));
@@ -312,5 +312,5 @@ void aorta_recorded_machine_json(const struct aorta_recorded_machine *machine, s
         return;
     }
     aorta_json_key_null(json, "machine");
-    aorta_json_key_string(json, "machine_reason", "there is no " AORTA_MACHINE_FILE " beside the recording");
+    aorta_json_key_string(json, "machine_reason", "there is no " AORTA_MACHINE_FILE " next to the recording");
 }

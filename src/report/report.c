@@ -11,8 +11,8 @@
 /* ---- what was asked for ---- */
 
 struct labels {
-    struct aorta_recorded *runs; /* those of a label one after the other; as many as inputs */
-    struct aorta_label *items;   /* in the order in which they were first named */
+    struct aorta_recorded *runs; /* ordered by label; one for each input */
+    struct aorta_label *items;   /* in order of their first appearance */
     size_t count;
     const struct aorta_label *reference, *candidate; /* NULL: not asked for */
     struct aorta_arena arena;
@@ -61,7 +61,7 @@ static aorta_status find_label(const struct labels *labels, const char *name, co
 
 /* ---- what is printed ---- */
 
-/* Below the verdict; frees the sentence. */
+/* Prints a sentence below the verdict, and frees it. */
 static void print_sentence(struct aorta_text *sentence, int width, struct aorta_text *text) {
     const struct aorta_lines lines = {.width = width, .taken = 2, .indent = 4};
     if (sentence->length) {
@@ -137,7 +137,7 @@ static aorta_status make_page(struct labels *labels, size_t count, const char *p
     return status;
 }
 
-/* A page that was not asked for is written where this build has pages. */
+/* Without an explicit path the page is written only if this build has pages. */
 static aorta_status write_page(const struct aorta_report_options *options, struct labels *labels,
                                const struct aorta_log *log, struct aorta_text *files) {
     if (!options->page && !aorta_page_available()) {
@@ -183,7 +183,7 @@ static aorta_status write_report(const struct aorta_report_options *options, str
     aorta_text_free(&files);
     if (status) aorta_text_clear(text);
     if (status) aorta_text_clear(json);
-    return aorta_status_join(status, drawn); /* a picture less is no reason to lose the figures */
+    return aorta_status_join(status, drawn); /* the figures are kept if a picture fails */
 }
 
 /* Reads the runs that have the label of inputs[first], and stores them after the `*read` runs read before. Repeats have
@@ -222,7 +222,7 @@ static aorta_status read_and_analyze(const struct aorta_report_options *options,
         if (!named_before(options, i)) AORTA_TRY(read_label(options, i, log, labels, &read));
     AORTA_TRY(find_label(labels, options->reference, "--reference", &labels->reference));
     AORTA_TRY(find_label(labels, options->candidate, "--candidate", &labels->candidate));
-    if (labels->reference || labels->count != 2) return NULL; /* of two the second is compared, as on the page */
+    if (labels->reference || labels->count != 2) return NULL; /* exactly two labels are compared, as on the page */
     labels->reference = &labels->items[0];
     labels->candidate = &labels->items[1];
     return NULL;

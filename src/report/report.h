@@ -18,12 +18,12 @@ struct aorta_report_options {
     const struct aorta_report_input *inputs;
     size_t input_count;
     const char *output;                /* directory; made when missing */
-    const char *page;                  /* file of the page; NULL: index.html in `output`, where this build has pages */
+    const char *page;                  /* file of the page; NULL: index.html in `output`, if this build has pages */
     const char *csv;                   /* directory for the tables; NULL: they are not written */
     const char *reference, *candidate; /* labels; both or neither */
-    bool repeats;                      /* inputs with one label are repeats of one run; else that is an error */
+    bool repeats; /* inputs with the same label are repeats of one run; without it they are an error */
     bool pictures;
-    bool quiet;         /* what is printed does not name the files */
+    bool quiet;         /* the printed text does not name the files */
     int64_t warmup;     /* iterations left out at the start; negative: automatic */
     int64_t read_every; /* aorta_run_read's */
     struct aorta_verdict_style style;
@@ -36,7 +36,7 @@ struct aorta_report_options {
 AORTA_MUST_USE aorta_status aorta_report_make(const struct aorta_report_options *options, const struct aorta_log *log,
                                               struct aorta_text *text, struct aorta_text *json);
 
-/* The label of a directory that was given none: its last name, "run" for "." and the like. */
+/* The default label of a directory: its last name; "run" for "." and "..". */
 const char *aorta_report_label(const char *directory, struct aorta_arena *arena);
 
 /* What rank 0 does at the end of a training run, when all ranks have closed their files: the report of one directory,

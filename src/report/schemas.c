@@ -164,7 +164,7 @@ static const struct {
                 {AORTA_PROGRAM_DIRECTIVES, "OpenACC"}, {AORTA_PROGRAM_OURS, "aorta train"}};
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
-/* `bullet`: "- ", or "" before text that stands alone. */
+/* `bullet`: "- ", or "" before text of its own line. */
 static void put(const char *label, const char *bullet, const char *text, struct aorta_text *out) {
     const int indent = 2 + LABEL + (int)strlen(bullet);
     aorta_text_printf(out, "  %-*s%s", LABEL, label, bullet);
@@ -182,7 +182,7 @@ static void put_row(const struct aorta_advice_row *row, struct aorta_text *out) 
     if (row->also) aorta_advice_put(-1, row->also, out);
 }
 
-/* What the row is for: "all_to_all, if the program sends and receives: ". */
+/* The condition of a row: "all_to_all, if the program sends and receives: ". */
 static void put_condition(const struct aorta_advice_row *row, struct aorta_text *out) {
     if (row->collective) aorta_text_puts(out, aorta_collective_name((enum aorta_collective)(row->collective - 1)));
     if (row->remedy) aorta_text_printf(out, "remedy %s", row->remedy);
@@ -197,7 +197,7 @@ static void put_condition(const struct aorta_advice_row *row, struct aorta_text 
     if (out->length) aorta_text_puts(out, ": ");
 }
 
-/* Whether an earlier row of the cause and program says the same under another condition. */
+/* Whether an earlier row of the cause and program has the same text under another condition. */
 static bool is_said(const struct aorta_advice_row *rows, size_t place) {
     const struct aorta_advice_row *row = &rows[place];
     for (size_t i = 0; i < place; i++)
@@ -207,7 +207,7 @@ static bool is_said(const struct aorta_advice_row *rows, size_t place) {
     return false;
 }
 
-/* Whether a program's finding never gets to the row: an earlier one without a key, for no more than its conditions. */
+/* Whether the row is never reached for a program: an earlier row without a key has no further conditions. */
 static bool is_hidden(const struct aorta_advice_row *rows, size_t place, unsigned program) {
     const struct aorta_advice_row *row = &rows[place];
     for (const struct aorta_advice_row *at = rows; at < row; at++) {
@@ -220,7 +220,7 @@ static bool is_hidden(const struct aorta_advice_row *rows, size_t place, unsigne
     return false;
 }
 
-/* Whether the row, for a run whose settings are not known, names a key that has a row of its own. */
+/* Whether the row, which is for runs with unknown settings, names a key that has its own row. */
 static bool repeats_key(const struct aorta_advice_row *rows, size_t place) {
     const struct aorta_advice_row *row = &rows[place];
     for (const struct aorta_advice_row *at = rows; at < row && !row->key && !row->when[0]; at++)
@@ -233,7 +233,7 @@ static bool is_of(const struct aorta_advice_row *rows, size_t place, unsigned pr
     return rows[place].programs & program && !is_hidden(rows, place, program);
 }
 
-/* Rows that an earlier program has had already are left out. */
+/* Whether no earlier program has the row. */
 static bool is_new(const struct aorta_advice_row *rows, size_t place, int program) {
     for (int i = 0; i < program; i++)
         if (is_of(rows, place, programs[i].program)) return false;

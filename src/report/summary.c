@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The parts of summary.json that readers of the original Python toolkit's look for: means over all iterations of all
- * ranks. Its overlap_ratio is a share of compute, where ours everywhere else is a share of communication. */
+/* Members of summary.json for readers of the original Python toolkit's file: means over all iterations of all ranks.
+ * This overlap_ratio is a share of compute. Everywhere else ours is a share of communication. */
 
 struct means {
     int64_t count;
@@ -39,7 +39,7 @@ static double ratio_of(const struct means *sums) {
     return sums->compute_ms > 0 ? sums->overlap_ms / sums->compute_ms : NAN;
 }
 
-/* A script that leaves the first iterations out has other means of the same files. */
+/* Scripts that leave out the first iterations get other means. */
 static void write_warmup(const struct aorta_recorded *labelled, const struct means *all, struct aorta_json *json) {
     struct means after = {0};
     struct aorta_text text = {0};
@@ -190,7 +190,7 @@ static struct collectives_of sum_collectives(const struct aorta_recorded *labell
     return of;
 }
 
-/* Means per iteration and rank. The bandwidths are those of the time in the collective, waiting included. */
+/* Means per iteration and rank. Bandwidths include waiting time. */
 static enum aorta_line fill_collective(const void *of, size_t kind, void *values) {
     if (kind >= AORTA_COLLECTIVE_COUNT) return AORTA_LINE_END;
     const struct collectives_of *all = of;
@@ -224,7 +224,7 @@ static void write_collectives(struct aorta_json *json, const struct aorta_record
     aorta_json_object_end(json);
 }
 
-/* Share of the step in which the device was idle because the host had launched nothing. NaN: not known. */
+/* Share of the step in which the device was idle, as the host had launched nothing. NaN if unknown. */
 static double host_bound_share(const struct aorta_recorded *labelled) {
     int64_t host = 0, unknown = 0, all = 0;
     for (size_t i = 0; i < labelled->step_count; i++) {
@@ -249,7 +249,7 @@ const struct aorta_row aorta_summary_records_rows[] = {
 
 /* ---- ranks ---- */
 
-/* NULL: nothing was recorded on that rank. */
+/* NULL if nothing was recorded on that rank. */
 static const struct aorta_roofline *roofline_of(const struct aorta_recorded *labelled, int rank) {
     for (size_t i = 0; i < labelled->verdict.roofline_count; i++)
         if (labelled->analysis.ranks[i].rank == rank) return &labelled->verdict.rooflines[i];

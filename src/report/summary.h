@@ -17,8 +17,7 @@
 /* A regular file of at most so many bytes; the caller ends *root. AORTA_FORMAT names file and line. */
 AORTA_MUST_USE aorta_status aorta_json_file_read(const char *path, size_t most, json_t **root);
 
-/* The configuration a run was made with, and what it was measured with, from config.json and environment.json in its
- * directory. */
+/* A run's configuration and environment, from config.json and environment.json in its directory. */
 
 /* Every key as "section.key" with its value as text; strings and the table live in the arena. `device.kind` is the
  * device that the run was on (NULL: what the file says, perhaps "auto"), which is borrowed. A directory without the
@@ -31,8 +30,8 @@ AORTA_MUST_USE aorta_status aorta_settings_read(const char *directory, const cha
 AORTA_MUST_USE aorta_status aorta_settings_environment(const char *directory, struct aorta_arena *arena,
                                                        struct aorta_settings *settings);
 
-/* With another value a step does other work, so that times of steps do not compare. A key of a configuration, an option
- * of hwq or of a command. */
+/* Whether the work of a step depends on the setting, so that times cannot be compared. `key`: of a configuration, of
+ * hwq's options or of a command. */
 bool aorta_setting_changes_work(const char *key);
 
 /* ---- the state of the machine during a recording, from the files next to it (measure/machine.h) ---- */
@@ -51,13 +50,13 @@ AORTA_MUST_USE aorta_status aorta_recorded_machine_read(const char *path, const 
                                                         struct aorta_recorded_machine *machine);
 void aorta_recorded_machine_free(struct aorta_recorded_machine *machine);
 
-/* Reports it to the verdict; nothing where nothing is known. */
+/* Passes the machine's state to the verdict, if known. */
 AORTA_MUST_USE aorta_status aorta_recorded_machine_report(const struct aorta_recorded_machine *machine,
                                                           struct aorta_verdict *verdict);
 /* Key and value of "machine": an object, or null and its reason. */
 void aorta_recorded_machine_json(const struct aorta_recorded_machine *machine, struct aorta_json *json);
 
-/* ---- a recording as it is reported: traces, or a run of `aorta train` with its steps that count ---- */
+/* ---- a recording: traces, or a run of `aorta train` with the steps that count ---- */
 
 /* The steps of a rank that count: those of the run, or some of them. */
 struct aorta_measured {
@@ -65,10 +64,10 @@ struct aorta_measured {
     size_t count;
 };
 
-/* What the kernel records of the measured iterations are. */
+/* Counts of kernel records in the measured iterations. */
 struct aorta_records {
     int64_t iterations;                   /* that have records */
-    int64_t kernels, attributed, dropped; /* in all; whose range is known; lost */
+    int64_t kernels, attributed, dropped; /* all; with a known range; lost */
     int64_t launches;                     /* calls of the host that launched them */
 };
 
@@ -81,7 +80,7 @@ struct aorta_recorded {
     struct aorta_trace_analysis analysis; /* … and then no analysis, either */
     struct aorta_verdict verdict;
     struct aorta_recorded_machine machine;
-    struct aorta_settings settings, environment; /* none: its directory has no such file */
+    struct aorta_settings settings, environment; /* empty if the directory has no such file */
     struct aorta_arena memory;                   /* of all but the run */
     /* A run has these, too. */
     struct aorta_run run;
@@ -93,7 +92,7 @@ struct aorta_recorded {
     const struct aorta_step_metrics **steps; /* theirs, one rank after the other */
     size_t step_count;
     struct aorta_clocks *clocks; /* one for each of run.ranks */
-    size_t lowest_clock;         /* the rank in it whose clock is the lowest, as a share of its maximum */
+    size_t lowest_clock;         /* place of the rank with the lowest clock, as a share of its maximum */
     struct aorta_records records;
 };
 
@@ -117,7 +116,7 @@ size_t aorta_measured_most(const struct aorta_recorded *labelled); /* of a rank 
 
 enum { AORTA_SUMMARY_SCHEMA = 1 };
 
-/* A figure that each iteration has; NaN where it was not measured. */
+/* A figure of each iteration; NaN if it was not measured. */
 struct aorta_metric {
     const char *key, *unit;
     bool higher_is_better;
@@ -128,7 +127,7 @@ struct aorta_metric {
 double aorta_metric_of(const struct aorta_metric *metric, const struct aorta_step_metrics *step);
 double aorta_metric_number(const struct aorta_step_metrics *step, size_t offset); /* a `get` for numbers of the step */
 extern const struct aorta_metric aorta_metrics[];                                 /* ends with a NULL key */
-/* What equal steps reach in all the time that they take, waiting included: the harmonic mean. NaN: none is known. */
+/* The harmonic mean: the rate over the total time of equal steps, waiting included. NaN if no rate is known. */
 double aorta_rate_mean(const double *samples, size_t count);
 
 /* A label: one run, or several equal ones. */
@@ -142,7 +141,7 @@ AORTA_MUST_USE aorta_status aorta_summary_write(const struct aorta_recorded *run
                                                 const struct aorta_label *reference,
                                                 const struct aorta_label *candidate, struct aorta_text *out);
 
-/* One object: what the summary has of one run. */
+/* One object: one run in the summary. */
 void aorta_summary_of(const struct aorta_recorded *labelled, struct aorta_json *json);
 
 /* Its rows, for the docs: the run, a figure, collectives of a kind, what records of kernels there are; and of struct
@@ -157,9 +156,9 @@ void aorta_summary_ratios(const struct aorta_recorded *reference, const struct a
 /* The tables of the summaries as CSV: figures.csv and collectives.csv in the folder. AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_summary_csv(const struct aorta_recorded *runs, size_t count, const char *folder);
 
-/* What recording ranges cost: steps with ranges beside steps without, in one run (profiling.record_every). */
+/* The cost of recording ranges: steps with and without ranges in one run (profiling.record_every). */
 
-extern const struct aorta_row aorta_recording_rows[]; /* of the member below, for the docs */
+extern const struct aorta_row aorta_recording_rows[]; /* rows of the member below, for the docs */
 
 /* The member "recording_cost" of summary.json, and a sentence; where all steps are of one kind, the sentence says what
  * records of kernels cost their launches at most, or there is none. */

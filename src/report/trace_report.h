@@ -44,7 +44,7 @@ AORTA_MUST_USE aorta_status aorta_trace_report_csv(const struct aorta_trace_repo
 void aorta_trace_comparison_text(const struct aorta_trace_comparison *comparison,
                                  const struct aorta_differences *differences, double threshold, bool answer,
                                  const struct aorta_verdict_style *style, struct aorta_text *out);
-/* ", mostly softmax 262 -> 154 ms (-41%)" behind a headline; nothing where no row makes half of the step's change. */
+/* ", mostly softmax 262 -> 154 ms (-41%)" after a headline; nothing where no row makes half of the step's change. */
 void aorta_trace_comparison_mostly(const struct aorta_trace_comparison *comparison, size_t side,
                                    struct aorta_text *out);
 /* As GitHub's Markdown: headline and facts, the figures of the timeline, and the other sections folded. */

@@ -9,12 +9,12 @@
 #include "base/result_table.h"
 #include "replay/critical_path.h"
 
-/* What a table is of: an analysis, and one of its ranks where the table is a rank's. */
+/* The data of a table: an analysis and, for tables of one rank, the rank. */
 struct aorta_trace_of {
     const struct aorta_trace_analysis *analysis;
     const struct aorta_trace_rank *rank;
     const void *made; /* for a table of aorta_by_tables */
-    bool of_steps;    /* work and collectives: those in the steps that the verdict covers alone */
+    bool of_steps;    /* work and collectives only of the steps that the verdict covers */
 };
 
 /* Tables of each rank, in the order of the JSON (the roofline comes between the two lists), and tables of all ranks
@@ -40,7 +40,7 @@ extern const struct aorta_result_table aorta_table_collectives, aorta_table_coll
 /* Their columns per step (of_steps). */
 extern const struct aorta_column trace_work_step_columns[], trace_collective_step_columns[], trace_size_step_columns[];
 
-/* A sentence on the rank's kernels that may be communication; false: there are none. */
+/* Writes a sentence on the rank's kernels that may be communication; false if there are none. */
 bool aorta_trace_possible_collectives(const struct aorta_trace_rank *rank, struct aorta_text *sentence);
 
 extern const struct aorta_row aorta_trace_figure_rows[]; /* of struct aorta_trace_figures */
@@ -64,9 +64,9 @@ extern const struct aorta_row trace_times_rows[]; /* of struct aorta_trace_times
 #define TRACE_TIMES(place)                                                                                             \
     { NULL, AORTA_ROW_PART, (place), .part = trace_times_rows }
 
-/* What a table of aorta_by_tables is of. */
+/* The data of a table of aorta_by_tables. */
 struct trace_made {
-    struct aorta_trace_of of; /* for the functions of the table; its `made` is the next member */
+    struct aorta_trace_of of; /* argument of the table's functions; its `made` points to the next member */
     union {
         struct aorta_breakdown breakdown;
         struct aorta_sequences sequences;
@@ -77,11 +77,11 @@ struct trace_made {
     struct aorta_arena arena; /* aorta_arena_free it in the end */
 };
 
-/* `lines`: of the text; 0: for a file. Out of memory: made->arena has failed, and the table is none. */
+/* `lines`: of the text; 0: for a file. Without memory made->arena has failed, and there is no table. */
 void trace_by_make(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank, enum aorta_by by,
                    size_t lines, struct trace_made *made);
-/* Each table of report->by of a rank, with the reason where it distinguishes nothing. A failed allocation shows in the
- * output (aorta_text_check), here and below. */
+/* Writes each table of report->by of a rank, or the reason why it is empty. Failed allocations are reported by the
+ * output (aorta_text_check), also below. */
 void trace_by_json(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
                    struct aorta_json *json);
 /* One of them (the critical path: of all ranks), or the reason. */

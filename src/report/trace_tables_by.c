@@ -83,7 +83,7 @@ const struct aorta_row trace_memory_peak_rows[] = {
 #undef AT
 
 static struct peak_values peak_of(const struct aorta_trace_rank *rank, const struct aorta_memory *memory) {
-    const bool before = memory->peak_ns == INT64_MIN; /* nothing after it had more */
+    const bool before = memory->peak_ns == INT64_MIN; /* the peak was before the recording */
     struct peak_values values = {.at_ns = before ? AORTA_ROW_UNKNOWN : memory->peak_ns - rank->figures.start_ns,
                                  .bytes = memory->peak_bytes,
                                  .reserved = memory->peak_reserved};
@@ -199,7 +199,7 @@ static double share_of(int64_t ns, int64_t all_ns) {
     return all_ns ? (double)ns / (double)all_ns : NAN;
 }
 
-/* Against the device's peaks; 0 and NaN: there is no such amount. */
+/* Rates relative to the device's peaks. 0 and NaN mean no amount. */
 static void fill_rates(const struct aorta_trace_of *of, const struct aorta_breakdown_row *row, struct by_values *out) {
     const double ns = (double)row->counted_ns, runs = (double)row->counted_runs;
     out->flops = out->bytes = out->intensity = out->tflops = out->gbytes_per_s = out->share_of_peak = NAN;
@@ -286,11 +286,11 @@ void trace_by_make(const struct aorta_trace_report *report, const struct aorta_t
     else if (by == AORTA_BY_PATH)
         aorta_path_rows_make(report->path ? report->path : &none,
                              lines ? UINT32_MAX : (uint32_t)(rank - report->analysis->ranks), memory, &made->path);
-    else if (by != AORTA_BY_ARRIVAL) /* which is in the analysis */
+    else if (by != AORTA_BY_ARRIVAL) /* arrivals are in the analysis */
         aorta_series_make(rank, lines ? lines : PARTS, memory, &made->series);
 }
 
-/* Why the table says nothing, or not all that it could; NULL: it says all. */
+/* Why the table is empty or incomplete; NULL if it is complete. */
 static const char *reason_of(const struct trace_made *made, enum aorta_by by) {
     if (by < AORTA_BY_BREAKDOWN_COUNT) return made->breakdown.reason;
     if (by == AORTA_BY_SEQUENCE) return made->sequences.reason;
@@ -351,7 +351,7 @@ static void put_text(const struct trace_made *made, enum aorta_by by, const stru
     if (!reason || by == AORTA_BY_TIME) put_some(table, &made->of, &titled, !reason, out);
 }
 
-/* Per step as the table before the verdict, which refers to this one. */
+/* Per step, like the table before the verdict, which refers to this table. */
 static void put_kernels(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
                         const struct aorta_table_view *view, struct aorta_text *out) {
     const struct aorta_trace_of of = {report->analysis, rank, NULL, true};

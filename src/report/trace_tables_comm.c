@@ -1,4 +1,4 @@
-/* The tables of collectives, of one rank and of several, and of what differs between ranks. */
+/* Tables of collectives, of one rank and of several, and of differences between ranks. */
 #include "analysis/analysis.h"
 #include "report/trace_tables.h"
 
@@ -104,7 +104,7 @@ static const struct aorta_row size_rows[] = {
     {0}};
 #undef AT
 
-/* `sized`: the row is of the finer table. */
+/* `sized`: a row of the table by size. */
 static enum aorta_line fill_row(const struct aorta_trace_of *of, const struct aorta_trace_collective_row *row,
                                 bool sized, struct collective_values *values) {
     if (of->of_steps && !row->steps.count) return AORTA_LINE_SKIP;

@@ -278,6 +278,6 @@ static const struct aorta_column path_columns[] = {
     {"share", "of path", 8, .decimals = 1}, {"mean_ms", "mean us", 9, 2, true}, {0}};
 AORTA_TABLE(
     trace_table_by_path, "by_path", "Critical path of the job",
-    "what lies on the critical path of all ranks, the part of this rank: what each next piece of work or call had "
+    "what is on the critical path of all ranks, the part of this rank: what each next piece of work or call had "
     "to wait for, back from the last end",
     "causes", AORTA_LINES(path_rows, struct path_values, fill_path), .columns = path_columns);

@@ -1,4 +1,4 @@
-/* The tables of what a rank's device ran and its host waited for: kernels, copies, matrix products, calls. */
+/* Tables of a rank's device work and of its host's waits: kernels, copies, matrix products, calls. */
 #include "report/trace_tables.h"
 
 #include <math.h>
@@ -130,9 +130,10 @@ static const struct aorta_row gemm_rows[] = {
     {"runs_beside_comm", AORTA_ROW_INT, AT(row.beside), .heading = "during collectives",
      .help = "with a collective for at least half their time"},
     {"alone_p50_ms", AORTA_ROW_MEAN_NS, AT(row.alone_p50_ns), "ms", 9, .help = "their median times"},
-    {"beside_comm_p50_ms", AORTA_ROW_MEAN_NS, AT(row.beside_p50_ns), "ms", 9, .help = "and of those beside"},
+    {"beside_comm_p50_ms", AORTA_ROW_MEAN_NS, AT(row.beside_p50_ns), "ms", 9,
+     .help = "and of those during collectives"},
     {"slowdown", AORTA_ROW_NUMBER, AT(row.slowdown), NULL, 6, "slowdown",
-     .help = "beside / alone; null below 8 of each"},
+     .help = "during collectives / alone; null below 8 of each"},
     {0}};
 #undef AT
 
@@ -198,10 +199,11 @@ static enum aorta_line fill_sync(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-static const struct aorta_column sync_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
-                                                   {"ms_per_step", "ms", 9, .decimals = 3},
-                                                   {"max_ms", "max us", 9, 2, true}, /* one may be most of the time */
-                                                   {0}};
+static const struct aorta_column sync_columns[] = {
+    {"count_per_step", "count", 7, .decimals = 1},
+    {"ms_per_step", "ms", 9, .decimals = 3},
+    {"max_ms", "max us", 9, 2, true}, /* one long call may be most of the time */
+    {0}};
 AORTA_TABLE(aorta_table_synchronisations, "synchronisations", "Calls that wait", "calls that wait for the device",
             "kernels", AORTA_LINES(sync_rows, struct sync_values, fill_sync), .columns = sync_columns);
 
@@ -278,7 +280,7 @@ static enum aorta_line fill_possible(const void *of, size_t index, void *values)
     return AORTA_LINE;
 }
 
-/* Distinct patterns, the one of most time first. */
+/* Distinct patterns, longest time first. */
 struct possible {
     char patterns[4][NAME_SIZE];
     size_t count;
@@ -298,7 +300,7 @@ static void find_all_possible(const struct aorta_trace_rank *rank, struct possib
     }
 }
 
-/* Whether a kernel whose category is known would match it, too. */
+/* Whether the pattern also matches a kernel with a known category. */
 static bool is_of_others(const struct aorta_trace_rank *rank, const char *space) {
     char pattern[NAME_SIZE];
     AORTA_EACH (const struct aorta_trace_kernel_row, row, rank->kernels, rank->kernel_count) {
@@ -310,7 +312,7 @@ static bool is_of_others(const struct aorta_trace_rank *rank, const char *space)
     return false;
 }
 
-/* The namespace that all are in, with its "::", where nothing else is; empty: none. */
+/* The common namespace of all, with "::", if no other kernel is in it; else "". */
 static void common_space(const struct aorta_trace_rank *rank, const struct possible *all, char *space) {
     size_t length = strlen(all->patterns[0]);
     for (size_t i = 1; i < all->count; i++)

@@ -20,7 +20,7 @@ enum {
 };
 enum { LABEL = 9, TITLE_SIZE = 96 };
 
-/* Lines of a report: what it is of, how it looks, and where it goes. */
+/* The report that is written, its style and its output. */
 struct page {
     const struct aorta_trace_analysis *analysis;
     const struct aorta_trace_rank *rank; /* of the tables of one rank */
@@ -82,7 +82,8 @@ static const struct aorta_trace_rank *busiest(const struct aorta_trace_analysis 
     return best;
 }
 
-/* What a size takes is known without the waiting, and sizes differ within a kind or the link is known. */
+/* Whether the table by size is useful: transfers are known without waiting, and kinds have several sizes or the link is
+ * known. */
 static bool sizes_say_more(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank) {
     bool several = rank->collective_size_count > rank->collective_count;
     for (size_t i = 0; i < rank->collective_size_count; i++)
@@ -100,7 +101,7 @@ static size_t sync_calls(const struct aorta_trace_rank *rank) {
     return count;
 }
 
-/* They matter from a hundredth of the recording on. */
+/* Waits below 1% of the recording are not shown. */
 static bool syncs_matter(const struct aorta_trace_rank *rank) {
     int64_t total_ns = 0;
     for (size_t i = 0; i < rank->sync_count; i++) total_ns += rank->syncs[i].times.total_ns;
@@ -116,7 +117,7 @@ static const struct aorta_trace_rank *rank_of_syncs(const struct aorta_trace_ana
     return best;
 }
 
-/* "Per step, ms, rank 3 (the busiest)"; `why` the table is of this rank, NULL: it is of all. */
+/* "Per step, ms, rank 3 (the busiest)". `why`: the reason for this rank; NULL: the table is of all ranks. */
 static const char *scope(const struct page *page, bool step, const char *why, char title[TITLE_SIZE]) {
     char rank[64] = "";
     if (why && page->analysis->rank_count > 1) snprintf(rank, sizeof rank, ", rank %d (%s)", page->rank->rank, why);
@@ -124,7 +125,7 @@ static const char *scope(const struct page *page, bool step, const char *why, ch
     return title;
 }
 
-/* `step_columns`: NULL where the table is not one of steps. */
+/* `step_columns`: NULL if the table is not per step. */
 static void put_table(const struct page *page, const struct aorta_result_table *table,
                       const struct aorta_column *step_columns, const char *name, const char *title, size_t most,
                       const char *more) {
@@ -234,7 +235,7 @@ static bool is_shown(const struct aorta_trace_rank *rank, enum aorta_trace_reaso
     return reason != AORTA_REASON_SAME_STREAM_OVERLAP || (double)overlapped_ns >= much * (double)rank->figures.busy_ns;
 }
 
-/* The name without its folders, of a long one the begin and the end. */
+/* The name without folders; a long name loses its middle. */
 static void put_file(const struct page *page, const char *path, struct aorta_text *out) {
     enum { LONG = 44, HALF = 20 };
     const char *slash = strrchr(path, '/'), *name = slash && slash[1] ? slash + 1 : path;
@@ -245,7 +246,7 @@ static void put_file(const struct page *page, const char *path, struct aorta_tex
         aorta_text_printf(out, "%.*s…%s", HALF, name, name + length - HALF);
 }
 
-/* What several files have is one note, by the first of them. */
+/* One note for all files with the warning. It names the first file. */
 static void put_warning(const struct page *page, enum aorta_trace_reason reason) {
     const struct aorta_trace_analysis *analysis = page->analysis;
     const struct aorta_trace *first = NULL, *last = NULL;
@@ -366,7 +367,7 @@ static struct page page_of(const struct aorta_trace_report *report, const struct
     return (struct page){report->analysis, busiest(report->analysis), style ? style : &plain, out};
 }
 
-/* Names of files may hold escapes, which must not reach a terminal that gets those of colors. */
+/* Removes escape sequences in file names before colors are added. */
 static void clean(struct aorta_text *out, size_t from) {
     if (out->length > from) aorta_make_printable(out->data + from, out->length - from, true);
 }
@@ -429,7 +430,7 @@ void aorta_trace_report_by(const struct aorta_trace_report *report, const struct
 
 /* The analysis as JSON; docs/metrics-format.md lists the keys. Milliseconds with six decimals are exact nanoseconds. */
 
-/* Limits the tables that the page shows in its own way: they have one line per step or collective. All other tables are
+/* Limits only tables with one line per step or collective, which the page shows in its own way. All other tables are
  * short. */
 static void write_tables(const struct aorta_result_table *const *tables, const struct aorta_trace_of *of,
                          size_t most_lines, struct aorta_json *json) {
@@ -438,7 +439,7 @@ static void write_tables(const struct aorta_result_table *const *tables, const s
 
 /* ---- ranks ---- */
 
-/* As the roofline names it, since files may give cards no name. */
+/* The name that the roofline found, since files may lack the device's name. */
 static const char *device_name(const struct aorta_verdict *verdict, size_t place) {
     return place < verdict->roofline_count ? verdict->rooflines[place].device_name : NULL;
 }
@@ -507,11 +508,11 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_report 
 
 #define AT(member) offsetof(struct aorta_slowdown, member)
 const struct aorta_row aorta_trace_slowdown_rows[] = {
-    {"ratio", AORTA_ROW_NUMBER, AT(ratio), .help = "time beside collectives / alone, of equal products"},
+    {"ratio", AORTA_ROW_NUMBER, AT(ratio), .help = "time during collectives / alone, of equal products"},
     {"shapes", AORTA_ROW_INT, AT(shapes), .help = "that ran both ways"},
     {"by_grid", AORTA_ROW_INT, AT(by_grid), .help = "of these, known by their grid only"},
     {"samples_alone", AORTA_ROW_INT, AT(samples_alone), .help = "products alone"},
-    {"samples_beside", AORTA_ROW_INT, AT(samples_beside), .help = "and beside collectives"},
+    {"samples_beside", AORTA_ROW_INT, AT(samples_beside), .help = "and during collectives"},
     {"reason", AORTA_ROW_TEXT, AT(reason), .help = "why there is no ratio"},
     {0}};
 #undef AT

@@ -203,7 +203,7 @@ static void write_replay(const struct aorta_verdict *verdict, struct aorta_json 
 
 /* ---- the view ---- */
 
-/* Where verdict[] has the finding; null: it is one of verdict_folded. */
+/* The finding's index in verdict[]; null if it is in verdict_folded. */
 static void write_row(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
                       struct aorta_json *json) {
     const size_t index = (size_t)(finding - verdict->findings);
@@ -212,7 +212,7 @@ static void write_row(const struct aorta_verdict *verdict, const struct aorta_fi
     aorta_json_key_natural(json, "finding", is_folded(verdict, index) ? -1 : (int64_t)row);
 }
 
-/* The gain behind the figure. */
+/* The gain that the figure shows. */
 static void write_shown(const struct aorta_finding *finding, struct aorta_json *json) {
     double range_ms[2];
     aorta_finding_shown_range(finding, range_ms);

@@ -34,7 +34,7 @@ static int decimals_of(const struct aorta_brief *brief) {
     return point ? (int)strlen(point + 1) : 0;
 }
 
-/* Where little is gained, the step has the digits of the one before, so that readers can subtract. */
+/* With a small gain both steps get the same number of digits, so that readers can subtract. */
 static struct aorta_brief after(const struct aorta_verdict *verdict, double gain_ms) {
     const double step_ms = aorta_verdict_gained_ms(verdict);
     const struct aorta_brief whole = before(verdict);
@@ -45,7 +45,7 @@ static struct aorta_brief after(const struct aorta_verdict *verdict, double gain
     return left;
 }
 
-/* The headline says what becomes of the cause, or of both causes. */
+/* What happens to the cause, or to both causes: "fixed", "hidden". */
 static const char *verb_of(const struct aorta_finding *finding) {
     static const char both[] = "both are fixed", fixed[] = "fixed";
     static const struct {
@@ -75,7 +75,7 @@ static void of_gain(const struct aorta_verdict *verdict, const struct aorta_find
     if (sure && most_ms < LITTLE * step_ms)
         snprintf(left.text, sizeof left.text, "%s to %s", after(verdict, most_ms).text, after(verdict, least_ms).text);
     aorta_text_printf(out, "%s %s ", wide ? left.text : after(verdict, gain_ms).text, per_step(verdict));
-    if (aorta_finding_is_bound(first) && !wide) /* a range is from the least to the best */
+    if (aorta_finding_is_bound(first) && !wide) /* a range has both ends, so that "at best" is not needed */
         aorta_text_puts(out, "at best");
     else
         aorta_text_printf(out, "if %s", verb_of(first));
@@ -87,7 +87,7 @@ static void of_gain(const struct aorta_verdict *verdict, const struct aorta_find
 
 /* "no single cause: largest 3% (late kernel launches); all 5: 228 -> 213 ms per step (-6%)" */
 static void of_gains(const struct aorta_verdict *verdict, const struct aorta_finding *first, struct aorta_text *out) {
-    static const double MORE = 1.25; /* than the gains add up to */
+    static const double MORE = 1.25; /* times the sum of the gains */
     const double step_ms = aorta_verdict_gained_ms(verdict), floor_ms = verdict->replay.floor_ms;
     double together_ms = 0, range_ms[2];
     for (size_t i = 0; i < verdict->finding_count; i++)
@@ -97,7 +97,7 @@ static void of_gains(const struct aorta_verdict *verdict, const struct aorta_fin
     if (aorta_finding_is_range(first, range_ms)) aorta_text_printf(out, "%.0f to ", 100 * range_ms[0] / step_ms);
     aorta_text_printf(out, "%.0f%% (", 100 * aorta_finding_most_ms(first) / step_ms);
     aorta_finding_name(verdict, first, out);
-    if (together_ms < step_ms - floor_ms) /* causes that gain nothing alone are in it, too */
+    if (together_ms < step_ms - floor_ms) /* the floor includes causes that gain nothing alone */
         aorta_text_puts(out, "); all causes together: ");
     else
         aorta_text_printf(out, "); all %d: ", aorta_verdict_gain_count(verdict));
@@ -116,7 +116,7 @@ static void put_exposed(const struct aorta_verdict *verdict, struct aorta_text *
                           100 * (1 - verdict->overlap_ratio));
 }
 
-/* The largest part without a fix next to compute. NULL: none, or collectives, which have their own words. */
+/* The largest part besides compute without a fix. NULL: none, or collectives, which have their own text. */
 static const struct aorta_finding *second_to(const struct aorta_verdict *verdict, const struct aorta_finding *compute) {
     static const double MUCH = 0.1;
     const struct aorta_finding *second = NULL;
@@ -125,7 +125,7 @@ static const struct aorta_finding *second_to(const struct aorta_verdict *verdict
     return second && second->share >= MUCH && !aorta_finding_gains(second) && !is_exposed(verdict) ? second : NULL;
 }
 
-/* Whether the fixes of a large part cannot be computed. */
+/* Whether compute is large and its fixes cannot be computed. */
 static bool is_compute_unknown(const struct aorta_finding *compute) {
     static const double MUCH = 0.1;
     return compute && compute->share >= MUCH &&
@@ -141,7 +141,7 @@ static void put_wide(const struct aorta_verdict *verdict, struct aorta_text *out
         aorta_text_printf(out, ", %.0f%% in fp32", 100 * touched->value / aorta_verdict_spent_ms(verdict));
 }
 
-/* Some fixes of kernels need no rates. */
+/* Whether a fix of kernels gains, as some need no peak rates. */
 static bool gains_compute(const struct aorta_verdict *verdict) {
     bool any = false;
     for (size_t i = 0; i < verdict->finding_count; i++)
@@ -159,7 +159,7 @@ static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_f
     const struct aorta_finding *named = bound ? compute : costliest, *second = second_to(verdict, compute);
     if (bound)
         aorta_text_puts(out, "compute-bound: ");
-    else if (costliest != compute && costliest->share > 0.5) /* so large a loss has a fix */
+    else if (costliest != compute && costliest->share > 0.5) /* a loss of more than half of the step */
         aorta_text_puts(out, "gains unknown: ");
     else
         aorta_text_printf(out, "no fix above %d%% found: ", found >= FOUND ? 5 : 2);
@@ -184,7 +184,7 @@ static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_f
 static void of_unknown(const struct aorta_verdict *verdict, const struct aorta_finding *costliest,
                        struct aorta_text *out) {
     aorta_text_puts(out, "gains unknown");
-    if (verdict->exposed_ms > costliest->cost_ms) { /* of collectives that run alone, whatever the reason */
+    if (verdict->exposed_ms > costliest->cost_ms) { /* exposed collectives, whatever the reason */
         aorta_text_printf(out, ": %.0f%% of the %s is exposed communication",
                           100 * verdict->exposed_ms / verdict->step_ms_mean, unit_of(verdict));
         return;
@@ -212,7 +212,7 @@ static void of_incomplete(const struct aorta_verdict *verdict, struct aorta_text
                           (long long)coverage->lost, (long long)numbered);
     else if (verdict->captures)
         aorta_text_puts(out, captured);
-    else if (2 * coverage->unanswered <= coverage->launches) /* too few to be the reason */
+    else if (2 * coverage->unanswered <= coverage->launches) /* too few unanswered launches to be the reason */
         aorta_text_puts(out, "nothing to analyze: almost no work of the GPU is recorded; record steps of the program");
     else
         aorta_text_printf(out,
@@ -220,7 +220,7 @@ static void of_incomplete(const struct aorta_verdict *verdict, struct aorta_text
                           coverage->unanswered, coverage->launches);
 }
 
-/* What the recording hides, instead of an answer. `named`: the finding that the line would be about. */
+/* Names a limit of the recording instead of an answer. `named`: the finding that the line would be about. */
 static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_finding *named, struct aorta_text *out) {
     const struct aorta_finding *costliest = aorta_verdict_costliest(verdict);
     const char *unit = unit_of(verdict);
@@ -264,7 +264,7 @@ static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_fi
     return verdict->coarse || verdict->gaps;
 }
 
-/* The finding with the largest gain that needs no other fix than it names. */
+/* The finding with the largest gain, without those that gain only after another fix. */
 static const struct aorta_finding *largest(const struct aorta_verdict *verdict) {
     const struct aorta_finding *best = &verdict->findings[0];
     for (size_t i = 0; i < verdict->finding_count; i++) {
@@ -308,7 +308,7 @@ static const double BARRED = 0.05, RED = 0.2, YELLOW = 0.1; /* of the step */
 
 struct writer {
     struct aorta_text *out;
-    struct aorta_arena *arena; /* of texts; fails for all that is written */
+    struct aorta_arena *arena; /* of texts; its failure is that of the output */
     int width;
     bool color;
 };
@@ -332,7 +332,7 @@ static void put_rows(const struct writer *writer, const struct aorta_verdict_vie
 
 static void put_bar(const struct writer *writer, double share) {
     char bar[BAR + 1];
-    const bool barred = round(100 * share) >= 100 * BARRED; /* as the percentage that is printed */
+    const bool barred = round(100 * share) >= 100 * BARRED; /* rounded like the printed percentage */
     const int filled = (int)lround(fmin(fmax(share, BARRED), 1) * BAR);
     memset(bar, barred ? '.' : ' ', BAR);
     if (barred) memset(bar, '#', (size_t)filled);
@@ -360,7 +360,7 @@ static void put_labelled(const struct writer *writer, const char *label, enum ao
     put_lines(writer, color, text, INDENT + LABEL, INDENT + LABEL);
 }
 
-/* `marked`: its figure is a cost among gains. */
+/* `marked`: the figure is a cost, and other blocks have gains. */
 static void put_block(const struct writer *writer, const struct aorta_view_block *block, bool marked) {
     const char *measured = block->measured;
     put_head(writer, block, marked);

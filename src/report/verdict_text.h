@@ -1,5 +1,5 @@
-/* The verdict as people read it, in parts: headline, rows, one block per cause. The terminal, Markdown, JSON, the page
- * and Python show these parts in this order; none of them writes sentences of its own. */
+/* The verdict in parts: headline, rows, one block per cause. The terminal, Markdown, JSON, the page and Python show
+ * these parts in this order, and write no sentences of their own. */
 #ifndef AORTA_REPORT_VERDICT_TEXT_H
 #define AORTA_REPORT_VERDICT_TEXT_H
 
@@ -13,7 +13,7 @@
 enum { AORTA_VIEW_ROWS = 16, AORTA_VIEW_BLOCKS = 24, AORTA_VIEW_LINES = 4 };
 
 struct aorta_view_options {
-    bool all;        /* findings below 2%, and those after the eighth, have blocks, too */
+    bool all;        /* also blocks for findings below 2%, and beyond eight */
     bool full_names; /* kernels and operations by their whole names */
 };
 
@@ -40,7 +40,7 @@ struct aorta_verdict_view {
     int row_count;
     struct aorta_view_block blocks[AORTA_VIEW_BLOCKS];
     int block_count;
-    const char *figures; /* what the blocks' figures are: "gain alone", "cost" */
+    const char *figures; /* heading of the blocks' figures: "gain alone", "cost" */
     const char *minor;   /* "1 minor finding below 2%: late kernel launches", "2 more findings: …"; "": none */
     int minor_count;
 };
@@ -71,7 +71,7 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_
 /* The verdict as GitHub's Markdown, for pull requests: rows and causes are tables. */
 void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_text *out);
 
-/* Each finding of a verdict, which is what its functions are of. */
+/* One line per finding. The data of its functions is a verdict. */
 extern const struct aorta_result_table aorta_verdict_table;
 /* Key and value of "verdict": [{cause, collective?, gain_ms, gain_share, gain_range_ms, alone_ms, cost_ms, share, rank,
  * facts, shares_with, evidence, advice, ...}], at most eight rows and a sum of those beyond ("verdict_folded"); of

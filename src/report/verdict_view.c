@@ -20,7 +20,7 @@ struct build {
     struct aorta_verdict_view *view;
 };
 
-/* Moves the text into the view's arena, without control characters of foreign names. */
+/* Moves the text into the view's arena, and removes control characters of names from files. */
 static const char *take(struct build *build, struct aorta_text *text) {
     char *copy = aorta_text_move(text, &build->view->arena);
     if (copy) aorta_make_printable(copy, strlen(copy), false);
@@ -42,7 +42,7 @@ static const char *device(const struct aorta_verdict *verdict) {
     return verdict->on_cpu ? "device" : "GPU";
 }
 
-/* What the GPU does in the step. Collectives that wait for other ranks are not work. */
+/* Busy time of the GPU in the step, without collectives that wait for other ranks. */
 static double busy_of(const struct aorta_verdict *verdict) {
     return verdict->comm_ms > 0 ? verdict->compute_ms : verdict->step_ms_mean - verdict->idle_ms;
 }
@@ -87,10 +87,10 @@ static void add_all_fixes(struct build *build) {
     const struct aorta_verdict_replay *replay = &verdict->replay;
     struct aorta_text text = {0};
     if (!aorta_verdict_gains_matter(verdict) || aorta_verdict_gain_count(verdict) < 2) return;
-    /* Kernels are not on the path that decides where nothing explains most of it. */
+    /* The path says nothing about compute if most of it is unexplained. */
     const bool unexplained = replay->left.unexplained_ms > 0.5 * replay->floor_ms;
     const double part_ms = fmin(replay->left.compute_ms, replay->floor_ms);
-    /* The path through all ranks may have more compute than any of them. */
+    /* The path through several ranks may have more compute than any single rank. */
     const bool crosses = verdict->rank_count > 1 && part_ms > busy_of(verdict);
     aorta_text_printf(&text, "%s ms", aorta_about(replay->floor_ms).text);
     if (replay->bounded)
@@ -184,7 +184,7 @@ int aorta_model_length(const char *name) {
     return (int)strlen(name);
 }
 
-static const double HALF = 0.5; /* of the work is outside of the steps: the program has other loops */
+static const double HALF = 0.5; /* of the work is outside the steps: the program has other loops */
 
 static void add_basis(struct build *build) {
     static const double LEFT_OUT = 0.2; /* … as other loops, or a last step without an end */
@@ -220,7 +220,7 @@ static void add_reason(struct build *build) {
     add_row(build, "gains", &text);
 }
 
-/* Without peaks few findings say that kernels are slow. */
+/* Without peak rates few findings can tell that kernels are slow. */
 static void add_missing_peaks(struct build *build) {
     const struct aorta_verdict *verdict = build->verdict;
     AORTA_EACH (const struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
@@ -235,7 +235,7 @@ static void add_missing_peaks(struct build *build) {
     }
 }
 
-/* Once for all blocks whose gains follow from names and times alone. */
+/* One line for all blocks whose gains follow only from names and times. */
 static void add_missing_sizes(struct build *build) {
     const struct aorta_verdict *verdict = build->verdict;
     const struct aorta_fact *unsized = NULL;
@@ -290,7 +290,7 @@ static void add_spread(struct build *build) {
     add_row(build, "spread", &text);
 }
 
-/* The largest kernels, where no fix gains much. */
+/* The largest kernels, if no fix gains much. */
 static void add_kernels(struct build *build) {
     enum { COUNT = 3 };
     static const enum aorta_fact_key keys[COUNT] = {AORTA_FACT_KERNEL, AORTA_FACT_KERNEL_2, AORTA_FACT_KERNEL_3};
@@ -326,7 +326,7 @@ static double step_of(const struct aorta_verdict *verdict, bool gains) {
     return gains ? aorta_verdict_gained_ms(verdict) : aorta_verdict_spent_ms(verdict);
 }
 
-/* What it costs. Remedies have the time of what they change. */
+/* The cost of a finding. For remedies: the time of the operations that they change. */
 static double cost_of(const struct aorta_finding *finding) {
     const bool remedy = aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_UNKNOWN);
     return remedy ? aorta_facts_find(&finding->facts, AORTA_FACT_TOUCHED)->value : finding->cost_ms;
@@ -358,7 +358,7 @@ static void add_fix(struct build *build, struct aorta_view_block *block, struct 
     if (wanted) block->fix[block->fix_count++] = words;
 }
 
-/* A pair gains nothing with one of its fixes: "and capture the step: …". */
+/* A pair gains only with both fixes: "and capture the step: …". */
 static void add_second_fix(struct build *build, struct aorta_view_block *block) {
     const struct aorta_finding *pair = block->finding;
     const struct aorta_finding *second = aorta_verdict_find(build->verdict, pair->partner);
@@ -391,7 +391,7 @@ static const char *first_phrase(struct build *build, const struct aorta_finding 
     return take(build, &text);
 }
 
-/* Whether the worst place is the one that the block before names: its operation or its gap. */
+/* Whether the previous block names the same worst operation or gap. */
 static bool is_same_place(const struct aorta_finding *before, const struct aorta_finding *finding) {
     static const struct {
         enum aorta_fact_key key;
@@ -408,7 +408,7 @@ static bool is_same_place(const struct aorta_finding *before, const struct aorta
     return false;
 }
 
-/* Whether another finding gains a stall or a wait of this length. */
+/* Whether another finding has a stall or wait of this length. */
 static bool is_gained(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
                       const struct aorta_fact *gap) {
     static const enum aorta_fact_key keys[] = {AORTA_FACT_PAUSE, AORTA_FACT_COPY_WAIT, AORTA_FACT_ALLOCATION};
@@ -423,7 +423,7 @@ static bool is_gained(const struct aorta_verdict *verdict, const struct aorta_fi
     return false;
 }
 
-/* A gap that is longer than all that the finding gains belongs to several causes. */
+/* A gap longer than the finding's total gain belongs to several causes. */
 static bool is_beyond(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
                       const struct aorta_fact *gap) {
     const struct aorta_verdict_replay *replay = &verdict->replay;
@@ -434,7 +434,7 @@ static bool is_beyond(const struct aorta_verdict *verdict, const struct aorta_fi
            gap->value > recording * range_ms[1] * (double)verdict->iterations * (double)verdict->rank_count;
 }
 
-/* The worst place, unless a block before has the same, or the place belongs to other findings. */
+/* The worst place, unless an earlier block names it, or it belongs to another finding. */
 static const char *worst_of(struct build *build, const struct aorta_finding *finding) {
     const struct aorta_fact *gap = aorta_facts_find(&finding->facts, AORTA_FACT_GAP);
     if (gap && (is_gained(build->verdict, finding, gap) || is_beyond(build->verdict, finding, gap))) return "";
@@ -448,7 +448,7 @@ static const char *suffix(struct build *build, const struct aorta_finding *findi
     return first_phrase(build, finding, templates);
 }
 
-/* A remedy that does what a larger one does: TF32, where 16 bits gain more, and fp32, where TF32 does. */
+/* A smaller variant of a larger remedy: TF32 if 16 bits gain more, and fp32 if TF32 gains more. */
 static bool is_alternative(const struct aorta_verdict *verdict, size_t index) {
     const struct aorta_finding *finding = &verdict->findings[index];
     if (!finding->remedy || finding->cause != AORTA_CAUSE_PRECISION) return false;
@@ -473,7 +473,8 @@ static void add_alternatives(struct build *build, struct aorta_view_block *block
         const struct aorta_finding *other = &verdict->findings[i];
         struct aorta_text text = {0};
         if (other == block->finding || !is_alternative(verdict, i) || !other->fix_count) continue;
-        if (aorta_finding_shown_ms(other) > aorta_finding_shown_ms(block->finding)) continue; /* of a larger block */
+        if (aorta_finding_shown_ms(other) > aorta_finding_shown_ms(block->finding))
+            continue; /* not an alternative, but a larger block */
         aorta_text_puts(&text, "or ");
         aorta_fix_text(other, 0, &text, NULL);
         if (aorta_finding_gains(other)) aorta_text_printf(&text, " (saves %s ms)", figure(build, other, true));
@@ -481,7 +482,7 @@ static void add_alternatives(struct build *build, struct aorta_view_block *block
     }
 }
 
-/* A gap of the device that is worth a block: a long one, or one of a good part of the step, in several steps. */
+/* A gap of the device that deserves a block: a long one, or a good part of the step in several steps. */
 static bool is_long_gap(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
                         const struct aorta_fact *gap) {
     static const double LONG_MS = 1, SHORT_MS = 0.1;
@@ -489,8 +490,8 @@ static bool is_long_gap(const struct aorta_verdict *verdict, const struct aorta_
     return gap->value >= LONG_MS || (recurs && gap->value >= fmax(SHORT_MS, MUCH * step_of(verdict, false)));
 }
 
-/* A large cost of the device whose gain the replay cannot compute. The host's idle time without a gain is a symptom,
- * and so are the microseconds before each kernel that is launched late. */
+/* A large cost on the device whose gain the replay cannot compute. Idle time due to the host without a gain is only a
+ * symptom. So are the microseconds before each kernel that is launched late. */
 static bool has_only_cost(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
     static const enum aorta_cause causes[] = {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_CAUSE_SLOW_COLLECTIVE,
                                               AORTA_CAUSE_SERIALIZED_STREAMS, AORTA_CAUSE_LAUNCH_LATENCY,
@@ -524,7 +525,7 @@ static bool is_large(const struct build *build, double share) {
     return share >= (build->options.all ? LEAST : SHOWN);
 }
 
-/* Whether the cause has a block, which readers of "shares" look for. */
+/* Whether the cause has a block: "shares" refers only to these. */
 static bool has_block(const struct build *build, enum aorta_cause cause) {
     const struct aorta_verdict *verdict = build->verdict;
     for (size_t i = 0; i < verdict->finding_count; i++) {
@@ -538,7 +539,7 @@ static bool has_block(const struct build *build, enum aorta_cause cause) {
 
 static void put_partner(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
                         struct aorta_text *out) {
-    if (finding->joint_ms > 0) return; /* the name has both */
+    if (finding->joint_ms > 0) return; /* the name contains both causes */
     static const double LITTLE = 0.01; /* of the gain */
     const double alone_ms = finding->alone_ms > LITTLE * finding->gain_ms ? finding->alone_ms : 0;
     aorta_text_printf(out, "alone %s ms, this much only with ", aorta_about(alone_ms).text);
@@ -610,7 +611,7 @@ static void add_blocks(struct build *build) {
     build->view->minor_count = count;
 }
 
-/* Where late launches may be the profiler's cost, which is not known, gains are of the step as it was recorded. */
+/* If late launches may be the profiler's unknown cost, gains refer to the recorded step. */
 static const char *name_figures(const struct aorta_verdict *verdict, const struct aorta_verdict_view *view) {
     static const double NOTED = 0.05;
     const struct aorta_finding *launches = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_LAUNCH);
@@ -626,7 +627,7 @@ void aorta_verdict_view_make(const struct aorta_verdict *verdict, const struct a
     *view = (struct aorta_verdict_view){.minor = ""};
     struct build build = {verdict, options ? *options : (struct aorta_view_options){0}, view};
     struct aorta_text headline = {0};
-    const bool answers = !verdict->incomplete && !verdict->captures; /* else the headline says what to record */
+    const bool answers = !verdict->incomplete && !verdict->captures; /* otherwise the headline says what to record */
     aorta_verdict_headline(verdict, &headline);
     if (verdict->outside > HALF)
         aorta_text_printf(&headline, "; steps are %.0f%% of the work", 100 * (1 - verdict->outside));

@@ -38,12 +38,12 @@ static double measured_ns(const struct aorta_whatif_result *result) {
     return result->unrecorded.known ? result->unrecorded.recorded_ns : result->whatif->measured_ns;
 }
 
-/* NULL: no collective is. */
+/* NULL if no collective is exposed. */
 static const char *collective_name(enum aorta_collective kind) {
     return kind == AORTA_COLLECTIVE_COUNT ? NULL : aorta_collective_name(kind);
 }
 
-/* The cause that this removal takes away; NULL: it is not removed, or at further places, which follow the first. */
+/* The cause of a removal; NULL if it is not removed, or if it is a further place of the previous cause. */
 static const char *removed_cause(uint32_t removed, int removal) {
     const char *cause = aorta_removal_cause((enum aorta_removal)removal);
     if (!(removed & aorta_removal_bit((enum aorta_removal)removal))) return NULL;
@@ -94,7 +94,7 @@ static void find_step(const struct aorta_whatif_result *result, struct aorta_fou
     const struct aorta_whatif_row *row = last_row(result);
     const char *place = place_of(row->ranks, found);
     const double before = result->replayed_ns, after = row->step.step_ns;
-    /* What remedies gain at least is known where nothing else changes. */
+    /* The least gain of remedies is known only if nothing else changes. */
     const bool alone = result->remedies.set && result->row_count == 1 && result->only_remedies && after < before;
     const double longest = before - result->remedies.worth.least * (before - after);
     const bool wide = alone && longest - after >= WIDE * before;
@@ -207,7 +207,7 @@ static size_t count_unknown(const struct aorta_whatif_collectives *collectives) 
     return count;
 }
 
-/* The verdict of the same recording may say more or less. */
+/* Explains why the verdict of the same recording may have another gain. */
 static void find_verdict(const struct aorta_whatif_result *result, struct aorta_found_list *found) {
     static const double ALIKE = 0.02; /* of the step */
     const double gain_ms = (result->replayed_ns - last_row(result)->step.step_ns) / 1e6, *verdict = result->verdict_ms;

@@ -1,4 +1,4 @@
-/* What aorta whatif found, and how it is printed. */
+/* The result of aorta whatif, and its output. */
 #ifndef AORTA_REPORT_WHATIF_H
 #define AORTA_REPORT_WHATIF_H
 
@@ -8,7 +8,7 @@
 #include "replay/whatif.h"
 #include "verdict/gains.h"
 
-/* Efficiency below this is where scaling stops. */
+/* Scaling stops at the first number of ranks with a lower efficiency. */
 #define AORTA_WHATIF_SCALES 0.8
 
 struct aorta_whatif_row {
@@ -18,7 +18,7 @@ struct aorta_whatif_row {
     struct aorta_whatif_step step;
 };
 
-/* Remedies of compute that the graph has. */
+/* Remedies of compute that are applied to the graph. */
 struct aorta_whatif_remedies {
     uint32_t set; /* aorta_remedy_bit of each; 0: none */
     struct aorta_remedies_worth worth;
@@ -26,19 +26,19 @@ struct aorta_whatif_remedies {
 
 struct aorta_whatif_result {
     const struct aorta_whatif *whatif;
-    struct aorta_whatif_resources resources; /* but for the ranks */
+    struct aorta_whatif_resources resources; /* except the ranks */
     struct aorta_graph_path path;            /* of the recording */
-    struct aorta_unrecorded unrecorded;      /* what the recording cost; the graph is without it where that is known */
+    struct aorta_unrecorded unrecorded;      /* cost of the recording, removed from the graph if known */
     double replayed_ns;                      /* step with nothing changed */
     struct aorta_whatif_remedies remedies;
     struct aorta_whatif_exposed exposed; /* with remedies, on most of the ranks asked for */
-    bool changes_nothing;                /* but for the ranks, nothing else than what was recorded was asked for */
-    bool only_remedies;                  /* these change the step, nothing else */
+    bool changes_nothing;                /* apart from ranks, only the recorded values were asked for */
+    bool only_remedies;                  /* only remedies change the step */
     bool bandwidth_given, latency_given;
-    double verdict_ms[2]; /* gain of the cause that is left out, as the verdict shows it; 0: other changes, or none */
-    struct aorta_whatif_row *rows; /* ascending ranks; doublings of the recorded number, and those asked for */
+    double verdict_ms[2];          /* the verdict's gain of the only removed cause; 0: other changes, or none */
+    struct aorta_whatif_row *rows; /* by ascending ranks: doublings of the recorded number, and those asked for */
     size_t row_count;
-    const struct aorta_whatif_row *stop; /* the first row that is no longer efficient; else the last one */
+    const struct aorta_whatif_row *stop; /* the first inefficient row, else the last row */
     struct aorta_whatif_limit limit;     /* there */
 };
 

@@ -129,7 +129,7 @@ static aorta_status begin(const struct aorta_sparse_dense *d, const char *functi
 
 enum product { FORWARD, BACKWARD_WEIGHT, BACKWARD_INPUT };
 
-/* One product [m, k] times [k, n] of the pass that is open, which only kernels' records show. */
+/* One product [m, k] times [k, n] within the open range. Only kernel records show it. */
 static aorta_status product(const struct aorta_sparse_dense *d, enum product kind, int layer, int64_t samples,
                             struct aorta_linear_args args) {
     static const struct {

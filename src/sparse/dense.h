@@ -17,7 +17,7 @@ struct aorta_sparse_layer {
     int64_t weight, bias; /* first element among the parameters */
 };
 
-/* Its shape alone: layers in the order bottom, projection, top, score. */
+/* The shape of the dense part: layers in the order bottom, projection, top, score. */
 struct aorta_sparse_shape {
     struct aorta_sparse_layer *layers;
     int bottom, top, count; /* layers on the dense features; after the interaction; all */
@@ -38,7 +38,7 @@ AORTA_MUST_USE aorta_status aorta_sparse_dense_create(struct aorta_train_context
                                                       int64_t pooled_columns, int64_t samples,
                                                       struct aorta_sparse_dense **dense);
 
-/* All on the compute stream. Loss into the context's state; the gradient is that of the mean over all ranks. */
+/* Runs on the compute stream. The loss is added to the context's state. Gradients are of the mean over all ranks. */
 struct aorta_sparse_pass {
     int64_t samples;
     const float *features, *labels, *pooled;
@@ -52,9 +52,9 @@ AORTA_MUST_USE aorta_status aorta_sparse_dense_top(struct aorta_sparse_dense *de
                                                    const struct aorta_sparse_pass *pass);
 AORTA_MUST_USE aorta_status aorta_sparse_dense_backward(struct aorta_sparse_dense *dense,
                                                         const struct aorta_sparse_pass *pass);
-/* Summed over the ranks: gradients of all parameters, and one more element, the ranks' stop flags. */
+/* The buffer to sum over the ranks: gradients of all parameters, and one more element for the stop flag. */
 float *aorta_sparse_dense_gradients(struct aorta_sparse_dense *dense, int64_t *count);
-/* Their norm into the state, and parameters −= lr · gradient. */
+/* Writes the gradients' norm to the state, then updates: parameters −= lr · gradient. */
 AORTA_MUST_USE aorta_status aorta_sparse_dense_update(struct aorta_sparse_dense *dense);
 
 #endif

@@ -34,7 +34,7 @@ static aorta_status begin_range(const struct aorta_sparse_exchange *x, enum aort
     return aorta_train_begin_on(x->s.context, role, AORTA_RANGE_COMPUTE, x->tag, function, bytes);
 }
 
-/* All-to-all of unequal parts. An only owner copies the data that it would send to itself. */
+/* All-to-all of unequal parts. A single owner copies the data instead. */
 static aorta_status send_parts(const struct aorta_sparse_exchange *x, struct aorta_comm *comm, enum aorta_flow flow,
                                const char *tag, const struct aorta_comm_call *call) {
     const struct aorta_train_collective collective = {
@@ -45,12 +45,12 @@ static aorta_status send_parts(const struct aorta_sparse_exchange *x, struct aor
                  : NULL;
 }
 
-/* [owners] of a batch: see `counts`. */
+/* Row `which` of a batch's `counts`, with `owners` elements. */
 static size_t *counts_of(const struct aorta_sparse_exchange *x, const struct exchange_flight *f, int which) {
     return f->counts + which * x->owners;
 }
 
-/* `sent` and `received`: numbers of the lists in `counts`. */
+/* `sent` and `received`: rows of `counts`. */
 static struct aorta_comm_call parts_call(const struct aorta_sparse_exchange *x, const struct exchange_flight *f,
                                          enum aorta_dtype dtype, const void *send, int sent, void *receive,
                                          int received) {
@@ -178,7 +178,7 @@ static void count_lists(struct aorta_sparse_exchange *x, struct exchange_flight 
     }
 }
 
-/* The first id of each rank, to the host. */
+/* Copies the index of each rank's first id to the host. */
 static aorta_status report_bounds(struct aorta_sparse_exchange *x, struct exchange_flight *f) {
     struct aorta_stream *stream = aorta_train_stream(x->s.context, AORTA_FLOW_REDUCE_SCATTER);
     for (int o = 0; o <= x->owners; o++) {
@@ -277,7 +277,7 @@ static aorta_status sort_ids(struct aorta_sparse_exchange *x, struct exchange_fl
     return aorta_train_end(x->s.context);
 }
 
-/* How much is brought only the device knows. */
+/* The range has no bytes, as only the device knows how many rows are copied. */
 static aorta_status fill_cache(struct aorta_sparse_exchange *x, struct exchange_flight *f, enum aorta_role role) {
     const struct aorta_pool_args pool = pool_args(x, f);
     const struct exchange_flight *before = x->cached ? x->cached : f;
@@ -300,7 +300,7 @@ aorta_status aorta_sparse_exchange_prefetch(struct aorta_sparse_exchange *x, int
 
 /* ---- lookups ---- */
 
-/* Pooled rows that this rank looked up for `owners` ranks; and those that it gets for its own samples. */
+/* Counts the pooled rows that this rank looked up for all ranks, and those that it receives for its own samples. */
 static void count_rows(struct aorta_sparse_exchange *x, struct exchange_flight *f) {
     size_t *sent = counts_of(x, f, 4), *received = counts_of(x, f, 5);
     for (int o = 0; o < x->owners; o++) {
@@ -309,7 +309,7 @@ static void count_rows(struct aorta_sparse_exchange *x, struct exchange_flight *
     }
 }
 
-/* Ids, the rows they name, and pooled rows, are read or written once. */
+/* Each id, each row that an id names and each pooled row is counted once. */
 static int64_t lookup_bytes(const struct aorta_sparse_exchange *x, const struct exchange_flight *f) {
     const int64_t ids = f->bounds[x->owners], lists = x->owners * (int64_t)x->parts * f->samples;
     const int64_t columns = x->parts ? x->width / x->parts : 0;
@@ -374,7 +374,7 @@ aorta_status aorta_sparse_exchange_return(struct aorta_sparse_exchange *x, int s
 
 /* ---- updates ---- */
 
-/* A table that every rank holds: its gradient is the sum over the ranks. */
+/* With data_parallel every rank has all tables, so their gradients are summed over the ranks. */
 static aorta_status sum_gradients(struct aorta_sparse_exchange *x, struct aorta_stream *stream) {
     if (x->s.options->run.sharding != AORTA_DATA_PARALLEL || aorta_comm_size(x->s.context->world) == 1) return NULL;
     struct aorta_stream *rows = aorta_train_stream(x->s.context, AORTA_FLOW_ALL_REDUCE);

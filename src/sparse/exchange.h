@@ -1,7 +1,7 @@
-/* One group's tables on this rank, and what travels between the ranks for it: lengths and ids to the owners of rows,
- * pooled rows back, their gradients to the owners again, which update their rows.
+/* One group's tables on this rank, and their exchange between the ranks: lengths and ids go to the owners of rows,
+ * pooled rows come back, and their gradients go to the owners, which update their rows.
  *
- * The id exchange is ordered on the stream of AORTA_FLOW_REDUCE_SCATTER, that of rows on AORTA_FLOW_ALL_REDUCE's.
+ * The id exchange runs on the stream of AORTA_FLOW_REDUCE_SCATTER, the row exchange on that of AORTA_FLOW_ALL_REDUCE.
  * Two batches are in flight, in slots 0 and 1. */
 #ifndef AORTA_SPARSE_EXCHANGE_H
 #define AORTA_SPARSE_EXCHANGE_H
@@ -19,15 +19,15 @@ struct aorta_sparse_exchange_settings {
     const struct aorta_sparse_options *options;
     const struct aorta_sparse_tables *tables;
     int group;             /* of the tables */
-    struct aorta_comm *id; /* the group of all ranks again, for ids; rows use the context's */
+    struct aorta_comm *id; /* a second group of all ranks, for ids; rows use the context's */
     int64_t samples;       /* of the largest batch */
 };
 
-/* Makes the plan, the tables and their start values, and memory for what does not depend on the ids. It ends with the
- * context. */
+/* Makes the plan, the tables and their start values, and the memory whose size does not depend on the ids. It ends
+ * with the context. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_create(const struct aorta_sparse_exchange_settings *settings,
                                                          struct aorta_sparse_exchange **exchange);
-/* Memory for the ids of a batch such as those that were counted so far: call it after counting every batch. */
+/* Allocates memory for the ids of the largest batch counted so far. Call it after all batches were counted. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_reserve(struct aorta_sparse_exchange *exchange);
 
 /* A batch's lists on the device. */
@@ -38,7 +38,7 @@ struct aorta_sparse_input {
     const float *weights;
 };
 
-/* Which ids go where, and the lengths to their owners. */
+/* Counts the ids for each owner and sends the lengths to the owners. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_count(struct aorta_sparse_exchange *exchange, int slot,
                                                         const struct aorta_sparse_input *input);
 /* The host waits until the numbers of ids are known. */
@@ -47,15 +47,15 @@ AORTA_MUST_USE aorta_status aorta_sparse_exchange_await(struct aorta_sparse_exch
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_ids(struct aorta_sparse_exchange *exchange, int slot,
                                                       const struct aorta_sparse_input *input);
 
-/* Lookups, on the stream of `role`; the pooled rows to the ranks of their samples; into columns of `pooled` [samples,
- * all columns], which compute writes. */
+/* Three parts: lookups on the stream of `role`; sending pooled rows to the ranks of their samples; on compute, copying
+ * them into columns of `pooled` [samples, all columns]. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_lookup(struct aorta_sparse_exchange *exchange, int slot,
                                                          enum aorta_role role);
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_rows(struct aorta_sparse_exchange *exchange, int slot,
                                                        enum aorta_role role);
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_gather(struct aorta_sparse_exchange *exchange, int slot,
                                                          float *pooled);
-/* Gradients of pooled rows, which compute has made, to the owners. */
+/* Sends gradients of pooled rows, which compute has made, to the owners. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_return(struct aorta_sparse_exchange *exchange, int slot,
                                                          const float *pooled_gradient);
 /* Prepares a batch ahead of its step, which waits for this stream: sorts its ids by table row and, for kernels with a
@@ -68,7 +68,7 @@ AORTA_MUST_USE aorta_status aorta_sparse_exchange_update(struct aorta_sparse_exc
 
 /* Bytes of the tables on this rank, optimizer state included. */
 int64_t aorta_sparse_exchange_bytes(const struct aorta_sparse_exchange *exchange);
-/* Rows of all batches so far by their fate in the cache; waits for compute. No cache: zeros. */
+/* Counts of all batches' rows in the cache so far (AORTA_ROWS_…); zeros without a cache. Waits for compute. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_cached(struct aorta_sparse_exchange *exchange,
                                                          uint64_t counts[AORTA_ROW_COUNTS]);
 
@@ -87,7 +87,7 @@ struct exchange_flight {
     /* [6, owners]: lengths sent and received, ids sent and received, elements of pooled rows sent and received */
     size_t *counts;
     struct aorta_event *counted, *arrived;
-    bool sorted; /* the ids are, or will be, before the step that updates with them; with a cache, its rows are there */
+    bool sorted; /* sorting is queued before the batch's update, and with a cache also the copy of its rows */
 };
 
 struct aorta_sparse_exchange {
@@ -95,9 +95,9 @@ struct aorta_sparse_exchange {
     const struct aorta_sparse_group *group;
     struct aorta_sparse_plan plan;
     struct aorta_comm *comm, *id_comm; /* NULL: this rank owns all that it needs */
-    int me, owners, parts;             /* this rank among the owners; its parts */
+    int me, owners, parts;             /* this rank's number among the owners; count of owners; this rank's parts */
     const struct aorta_sparse_part *own;
-    int64_t width, widest;    /* columns that it serves; of the widest part */
+    int64_t width, widest;    /* columns that this rank serves; columns of its widest part */
     int64_t received_columns; /* that all owners serve */
     const char *tag;
     /* device memory */
@@ -109,7 +109,7 @@ struct aorta_sparse_exchange {
     float *state, *gradient;
     int64_t rows, elements, table_bytes; /* of all tables here */
     struct aorta_row_cache cache;        /* sets 0: none */
-    int64_t cached_batches;              /* whose rows were brought into it */
+    int64_t cached_batches;              /* batches whose rows were copied to the cache */
     struct exchange_flight *cached;      /* the last of them; NULL: none */
     struct aorta_event *filled;          /* with its rows; each batch waits for the previous one, on any stream */
     float *pooled, *received;            /* rows as looked up here; as they come from the owners */
@@ -135,9 +135,9 @@ bool exchange_in_host_memory(const struct aorta_sparse_exchange *x); /* tables a
 /* Memory of the tables on this rank, and the places of their rows. */
 aorta_status exchange_take_tables(struct aorta_sparse_exchange *x);
 aorta_status exchange_start_tables(struct aorta_sparse_exchange *x);
-/* Features that share a table share its part: the first of them, of this rank's parts. */
+/* Features with the same table share one part. Returns the first of this rank's parts with the table of `part`. */
 int exchange_owner_of_table(const struct aorta_sparse_exchange *x, int part);
-/* Which ids of a feature go to which part; which columns of samples come from which owner. */
+/* Make the lists of which ids go to which part, and of which columns come from which owner. */
 aorta_status exchange_make_split(struct aorta_sparse_exchange *x);
 aorta_status exchange_make_blocks(struct aorta_sparse_exchange *x);
 

@@ -7,7 +7,7 @@
 
 /* ---- memory ---- */
 
-/* In pinned host memory kernels of a GPU read and write rows over the link. */
+/* GPU kernels read and write rows in pinned host memory over the bus. */
 static aorta_status take_rows_of_tables(struct aorta_sparse_exchange *x) {
     const size_t bytes = (size_t)x->table_bytes;
     return exchange_in_host_memory(x) ? aorta_own_pinned(&x->s.context->owned, bytes, "embedding tables", &x->table)
@@ -184,7 +184,7 @@ aorta_status exchange_make_split(struct aorta_sparse_exchange *x) {
     return send_table(x, split, (size_t)x->plan.part_count, sizeof *split, "parts of features", &x->split);
 }
 
-/* Pieces of one block are those of the same columns, by owner. */
+/* The pieces of a block have the same columns, one piece per owner. */
 struct block_maker {
     struct aorta_columns_block *blocks;
     struct aorta_columns_piece *pieces;
@@ -218,7 +218,7 @@ static void add_block(const struct aorta_sparse_exchange *x, struct block_maker 
     }
 }
 
-/* Whether an owner before serves the same columns: its block has the part. */
+/* Whether an earlier owner serves the same columns, so that its block already has the part. */
 static bool is_covered(const struct aorta_sparse_plan *plan, int part) {
     const struct aorta_sparse_part *own = &plan->parts[part];
     for (int p = 0; p < plan->first[own->owner]; p++)

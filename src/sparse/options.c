@@ -228,7 +228,7 @@ bool aorta_sparse_has_cache(const struct aorta_sparse_options *options) {
     return kernel == AORTA_KERNEL_FUSED_UVM_CACHING || kernel == AORTA_KERNEL_QUANT_UVM;
 }
 
-/* A cache has the rows that a batch names; tables of every rank are updated whole, from summed gradients. */
+/* A cache contains only the rows of a batch, but data_parallel updates whole tables from summed gradients. */
 static aorta_status check_cache(const struct aorta_sparse_options *options) {
     if (!aorta_sparse_has_cache(options) || options->run.sharding != AORTA_DATA_PARALLEL) return NULL;
     return aorta_config_error(&options->train.config, "RunOptions.compute_kernel",
@@ -263,7 +263,7 @@ static aorta_status check(const struct aorta_sparse_options *options) {
     return check_cache(options);
 }
 
-/* training.output_dir as a key of its own goes before. */
+/* An explicit training.output_dir takes precedence. */
 static aorta_status choose_output(struct aorta_sparse_options *options) {
     const bool given = aorta_config_origin(&options->train.config, "training.output_dir")->kind != AORTA_FROM_DEFAULT;
     if (given || !options->run.profile_dir) return NULL;

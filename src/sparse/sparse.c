@@ -155,7 +155,7 @@ static aorta_status make_layouts(struct sparse *s, size_t *most) {
     return NULL;
 }
 
-/* One piece of memory has them all: whether they fit is known before the first one is made. */
+/* All batches are in one allocation, so that it fails before the first batch is made. */
 static aorta_status make_batches(struct sparse *s) {
     const int64_t count = s->options->run.num_batches;
     size_t most = 0;
@@ -393,7 +393,7 @@ static aorta_status update_dense(struct sparse *s, struct aorta_step_result *res
     return aorta_step_end(compute, c->state);
 }
 
-/* A batch that no step before has brought on its way. */
+/* Copies and sends a batch unless an earlier step has done so. */
 static aorta_status bring(struct sparse *s, int64_t step) {
     if (s->copied_count <= step) AORTA_TRY(copy_batch(s, step));
     if (s->sent_count > step) return NULL;
@@ -423,7 +423,7 @@ static aorta_status begin_next(struct sparse *s, int64_t step) {
     return step + 2 < total ? copy_batch(s, step + 2) : NULL;
 }
 
-/* Up to the gradients of the pooled rows, which are on their way to the owners. */
+/* Runs the pass up to the gradients of the pooled rows, which it sends to the owners. */
 static aorta_status forward_and_back(struct sparse *s, int64_t step, const struct aorta_sparse_pass *pass) {
     AORTA_TRY(aorta_sparse_dense_bottom(s->dense, pass));
     AORTA_TRY(gather_rows(s, step));

@@ -378,7 +378,7 @@ aorta_status aorta_sparse_batch_layout(const struct aorta_sparse_maker *m, int64
     return status;
 }
 
-/* In pieces of some milliseconds, between which a signal ends them. */
+/* Work is done in pieces of some milliseconds, so that a signal can end it between two of them. */
 static size_t next_piece(size_t done, size_t count) {
     enum { PIECE = 1 << 22 };
     return count - done < PIECE ? count - done : PIECE;

@@ -56,8 +56,9 @@ struct aorta_sparse_plan {
     int64_t *widths; /* [owners]: columns that it serves */
 };
 
-/* The largest table goes to the rank (or host) that has least; rows and columns are cut into equal parts, columns at
- * multiples of 4 if there are enough. data_parallel: `rank` owns everything and is the only owner, 0. */
+/* The largest table goes to the rank (or host) with the least load. Rows and columns are split into equal parts,
+ * columns at multiples of 4 if there are enough. With data_parallel each rank owns everything and is the only owner,
+ * number 0. */
 AORTA_MUST_USE aorta_status aorta_sparse_plan_make(const struct aorta_sparse_group *group,
                                                    enum aorta_sparse_sharding sharding, int ranks, int local_ranks,
                                                    struct aorta_arena *arena, struct aorta_sparse_plan *plan);

@@ -1,4 +1,4 @@
-/* What a trial runs: aorta train, aorta hwq run, or a user's command, with the values of its point. */
+/* Makes the command of a trial: aorta train, aorta hwq run, or a user's command, with the values of its point. */
 #include "sparse/options.h"
 #include "sweep/run.h"
 
@@ -57,7 +57,8 @@ static void add_hwq(struct aorta_words *words, const struct aorta_sweep_job *job
 
 /* ---- a command ---- */
 
-/* The value for "{name}" at `at`, and its length there; NULL: no such placeholder. Variables are the shell's. */
+/* The value for the placeholder "{name}" at `at`; *length is the placeholder's. NULL if there is none. Environment
+ * knobs are no placeholders, as the shell expands variables. */
 static const char *placeholder(const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
                                const char *directory, const char *at, char steps[24], size_t *length) {
     const struct aorta_sweep_space *space = &job->plan.space;
@@ -113,7 +114,7 @@ aorta_status aorta_sweep_command(const struct aorta_sweep_job *job, const struct
 
 /* ---- checks ---- */
 
-/* Checks only that values fit their keys: values that exclude each other may be right in some points. */
+/* Checks only that each value fits its key, as values that exclude each other may occur in separate points. */
 static aorta_status check_overrides(const char *path, const char *const *overrides, size_t count) {
     if (aorta_sparse_is_asked_for(path, overrides, count)) {
         struct aorta_sparse_options sparse;
@@ -128,7 +129,7 @@ static aorta_status check_overrides(const char *path, const char *const *overrid
     return NULL;
 }
 
-/* A knob's value is checked as an override, and wrong as what the user wrote. */
+/* Knob values are checked as overrides; this changes the error to the --grid that the user wrote. */
 static aorta_status as_grid(aorta_status status) {
     static const char override[] = "--override ";
     const char *message = status ? aorta_status_message(status) : "";
@@ -138,7 +139,7 @@ static aorta_status as_grid(aorta_status status) {
     return wrong;
 }
 
-/* The overrides of a job, with place for a knob's value behind them; the caller frees them. */
+/* The overrides of a job, with place for a knob's value after them; the caller frees them. */
 static aorta_status take_overrides(const struct aorta_sweep_job *job, const char ***overrides) {
     *overrides = calloc(job->override_count + 2, sizeof **overrides);
     if (!*overrides) return AORTA_ERROR(AORTA_MEMORY, "no memory for the keys of a sweep");
@@ -187,7 +188,8 @@ static aorta_status effective(const char *config, const char *const *overrides, 
     return aorta_text_check(text);
 }
 
-/* The value of the knob that changes nothing; -1: none does. `overrides` has place for one more. */
+/* The index of the knob's value that equals the baseline's; *level is -1 if there is none. `overrides` has space for
+ * one more. */
 static aorta_status find_level(const struct aorta_sweep_job *job, const char **overrides,
                                const struct aorta_sweep_knob *knob, const char *base, int *level) {
     struct aorta_text word = {0}, text = {0};

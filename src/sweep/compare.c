@@ -7,14 +7,14 @@
 
 /* ---- what the sides have in common ---- */
 
-/* The knob of the other sweep with this name; -1: none. */
+/* The knob of the other sweep with the same name and kind, or -1. */
 static int same_knob(const struct aorta_sweep_space *space, const struct aorta_sweep_knob *knob) {
     const int same = aorta_sweep_knob_named(space, knob->name, strlen(knob->name));
     return same >= 0 && space->knobs[same].environment == knob->environment ? same : -1;
 }
 
-/* A knob that each side has with one value, or that a side does not have, is no part of a point: it differs between the
- * sides, or not. */
+/* Whether the knob is not part of points: it has one value here, and one value or none on the other side. Its values
+ * may differ between the sides. */
 static bool is_fixed(const struct aorta_sweep_knob *knob, const struct aorta_sweep_space *other) {
     const int same = same_knob(other, knob);
     return knob->count == 1 && (same < 0 || other->knobs[same].count == 1);
@@ -55,7 +55,7 @@ static const struct aorta_sweep_point *find_point(const struct aorta_sweep_side 
 
 static AORTA_ORDER(by_cell, struct aorta_sweep_common, AORTA_UP(points[0]->cell));
 
-/* Without the knobs that have one value. */
+/* Names a point by its knobs with several values. */
 static const char *name_point(const struct aorta_sweep_space *space, int64_t cell, struct aorta_arena *arena) {
     struct aorta_text text = {0};
     for (int i = 0; i < space->count; i++)
@@ -129,14 +129,14 @@ static double value_of(const struct aorta_sweep_comparison *c, size_t side, size
 
 /* ---- one figure of two sides ---- */
 
-/* A figure of one side: its mean at each point over the trials, and the noise of a trial. */
+/* A figure of one side: its mean over the trials of each point, and the noise of a trial. */
 struct series {
     double *means;
     int *runs;
     double noise, freedom; /* standard deviation; NaN: not known */
 };
 
-/* What changes by percent, in logarithms. */
+/* One figure of two sides, as logarithms if it changes by percent. */
 struct pair {
     const struct aorta_sweep_comparison *comparison;
     size_t figure, side;
@@ -159,7 +159,7 @@ static bool takes_logarithms(const struct aorta_sweep_comparison *c, size_t figu
     return true;
 }
 
-/* The noise of trials of one point is that of the sweep's objective, computed for this figure. */
+/* Measures the noise of this figure between trials of a point, as for a sweep's objective. */
 static aorta_status measure_noise(struct pair *pair, int i) {
     const struct aorta_sweep_side *side = &pair->comparison->sides[side_of(pair, i)];
     struct aorta_sweep_importance *importance = aorta_arena_alloc(&pair->arena, sizeof *importance);
@@ -198,7 +198,7 @@ static aorta_status series_make(struct pair *pair, int i) {
     return measure_noise(pair, i);
 }
 
-/* The mean over trials that say it; 0: none does. */
+/* Mean pressure of the trials with a known pressure, or 0. */
 static double pressure_of(const struct aorta_trials *trials) {
     double sum = 0;
     int count = 0;
@@ -210,8 +210,8 @@ static double pressure_of(const struct aorta_trials *trials) {
     return count ? sum / count : 0;
 }
 
-/* Two sweeps are two runs of the machine: what changed between them is in no trial's noise. Halves of one sweep ran in
- * turns. `noise`: variance of a trial's figure. */
+/* Variance between sweeps, as changes of the machine between two sweeps are not in the noise of trials. 0 for halves
+ * of one sweep, whose trials alternated. `noise`: variance of a trial's figure. */
 static struct aorta_variance between_sweeps(const struct pair *pair, double first, double second, double noise) {
     const struct aorta_sweep_side *a = pair->comparison->sides, *b = a + pair->side;
     const struct aorta_between_runs between =
@@ -228,7 +228,7 @@ static struct aorta_variance between_sweeps(const struct pair *pair, double firs
                                    between.freedom};
 }
 
-/* From the difference of two means and its chance. */
+/* Makes the comparison of two means, whose difference has the variances `parts`. */
 static struct aorta_comparison comparison_of(const struct pair *pair, double first, double second,
                                              const struct aorta_variance *parts, size_t count, double between) {
     const double difference = second - first;
@@ -270,7 +270,7 @@ static struct aorta_comparison compare_point(const struct pair *pair, size_t poi
     return of;
 }
 
-/* Over all points that both have measured: how these differ is the noise. */
+/* Compares over all points that both sides measured. The spread of the points' differences is the noise. */
 static struct aorta_comparison compare_all(const struct pair *pair) {
     const struct series *a = &pair->series[0], *b = &pair->series[1];
     double first = 0, change = 0, squares = 0, count = 0;
@@ -391,7 +391,7 @@ static void read_fixed(const struct aorta_sweep_space *space, const struct aorta
     }
 }
 
-/* The recording of the first trial of the side's first point; NULL: it recorded nothing. */
+/* The recording of the first trial of the side's first point, or NULL. */
 static const struct aorta_figures *first_recording(const struct aorta_sweep_comparison *c, size_t side) {
     size_t place = 0;
     if (!c->count || !aorta_sweep_trial_of(&c->sides[side], c->points->points[side], &place)) return NULL;

@@ -1,4 +1,4 @@
-/* A comparison of sweeps as what its page shows of each side, and as a table in CSV. */
+/* Writes a comparison of sweeps for its page, per side, and as CSV. */
 #include "base/result_table.h"
 #include "sweep/compare.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A path as seen from the folder of a file; the path itself where one of them is not there. */
+/* Writes the path relative to the folder of `from`, or the path itself if one of them does not exist. */
 static void put_relative(const char *from, const char *path, struct aorta_text *text) {
     char folder[PATH_MAX], here[PATH_MAX], there[PATH_MAX];
     const char *slash = strrchr(from, '/');
@@ -26,7 +26,7 @@ static void put_relative(const char *from, const char *path, struct aorta_text *
     aorta_text_puts(text, there + same);
 }
 
-/* The trial of the point whose objective is the median; it has one. */
+/* The trial with the median objective. The point has at least one trial. */
 static size_t median_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point) {
     const enum aorta_sweep_objective objective = side->plan.objective;
     size_t median = 0;
@@ -69,7 +69,7 @@ static void write_trial(struct aorta_json *json, const struct aorta_sweep_side *
     aorta_text_free(&page);
 }
 
-/* What the first trial that was recorded ran with. */
+/* Writes the environment of the first recorded trial, or else of the sweep. */
 static void write_environment(struct aorta_json *json, const struct aorta_sweep_side *side) {
     const struct aorta_settings *environment = &side->environment;
     for (size_t i = side->trials.count; i-- > 0;)

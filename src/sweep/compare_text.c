@@ -130,8 +130,8 @@ struct place {
 
 static AORTA_ORDER(farthest_first, struct place, AORTA_DOWN(far));
 
-/* The rows that count without the headline's, or (`all`) the objective at each point; the objective first, then the
- * farthest. */
+/* The rows that count, except the headline's, or with `all` the objective at each point. The objective is first, then
+ * the largest changes. */
 static struct place *find_changes(const struct aorta_sweep_comparison *c, size_t side, bool all,
                                   struct aorta_arena *memory, size_t *count) {
     struct place *places = aorta_arena_alloc(memory, ((c->count + 1) * c->figure_count + 1) * sizeof *places);
@@ -150,7 +150,7 @@ static struct place *find_changes(const struct aorta_sweep_comparison *c, size_t
 
 /* The functions below write facts; `text` is a scratch text, empty before and after. */
 
-/* Where nothing counts the objective at the points that differ most. */
+/* Writes the changes that count. If there are none, the objective at the points that differ most. */
 static void put_changes(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text,
                         struct aorta_text *out) {
     enum { SHOWN = 6 };
@@ -345,7 +345,7 @@ static void write_place(struct aorta_json *json, const struct aorta_sweep_compar
     aorta_json_key_string(json, "figure", c->figures[figure].name);
 }
 
-/* A figure that one side has not measured has no row. */
+/* Writes only figures that both sides measured. */
 static void write_rows(struct aorta_json *json, const struct aorta_sweep_comparison *c, size_t side) {
     aorta_json_key_array(json, "rows");
     for (size_t p = 0; c->count && p <= c->count; p++)

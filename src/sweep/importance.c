@@ -45,7 +45,7 @@ static double dot(const double *a, const double *b, int count) {
     return sum;
 }
 
-/* Gram and Schmidt, twice for rounding; false: the basis has the column already. */
+/* Adds a column by Gram-Schmidt, applied twice against rounding. False if the column depends on the basis. */
 static bool add_column(struct fit *fit) {
     const double before = sqrt(dot(fit->column, fit->column, fit->count));
     if (before <= 0 || fit->size >= fit->count) return false;
@@ -103,8 +103,8 @@ static void add_sets(struct fit *fit, bool (*same)(const struct aorta_sweep_plan
     }
 }
 
-/* Back to the mean of each repeat of all points with as many steps: repeats are blocks. What drifts from one to the
- * next is no noise. */
+/* Resets the model to blocks: the mean of each repeat of all points with the same number of steps. So drift between
+ * repeats is not noise. */
 static void restart(struct fit *fit) {
     fit->size = 0;
     for (int i = 0; i < fit->count; i++) fit->figures[i] = fit->trials[i]->figures[fit->plan->objective];
@@ -153,7 +153,7 @@ static void weigh(struct aorta_sweep_effect *effect, double squares, int columns
     effect->share = fmin(fmax((squares - by_chance) / total, 0), 1);
     if (isnan(variance)) return;
     const double ratio = variance > 0 ? squares / columns / variance : INFINITY;
-    /* Rounding is no effect where repeats are all equal. */
+    /* If all repeats are equal, rounding must not count as an effect. */
     if (squares <= 1e-18 * total)
         effect->p = 1;
     else
@@ -174,7 +174,7 @@ static void weigh_mains(struct fit *fit, double variance, double total, struct a
     }
 }
 
-/* Where nothing was repeated pairs are what the noise is taken from: they have a share, but no p. */
+/* Without repeats the noise is estimated from the pairs, so pairs have a share but no p value. */
 static void weigh_pairs(struct fit *fit, double variance, double total, struct aorta_sweep_importance *importance) {
     const int knobs = fit->plan->space.count;
     const double known = importance->repeated ? variance : NAN;
@@ -191,8 +191,8 @@ static void weigh_pairs(struct fit *fit, double variance, double total, struct a
         }
 }
 
-/* What two knobs explain only together is half of each (Owen 2014, "Sobol' indices and Shapley value"). Points that are
- * no whole grid may give more than there is. */
+/* Each knob of a pair gets half of the pair's share (Owen 2014, "Sobol' indices and Shapley value"). Shares are scaled
+ * if they exceed 1 in total, which can occur if the points are no full grid. */
 static void sum_up(const struct aorta_sweep_plan *plan, struct aorta_sweep_importance *importance) {
     double all = 0;
     for (int k = 0; k < plan->space.count; k++) {

@@ -48,7 +48,8 @@ static void collect(struct aorta_sweep_result *result) {
 
 static AORTA_ORDER(better_first, struct aorta_sweep_point, AORTA_DOWN(steps) AORTA_UP(cost) AORTA_UP(cell));
 
-/* A search that goes on from what looked best chose it by luck, too: what was repeated is the measure. */
+/* Halving and TPE select points that were also lucky, so among their points only those with the most repeats can be
+ * the best. */
 static const struct aorta_sweep_point *choose_best(const struct aorta_sweep_result *result) {
     const bool adaptive = result->plan->method == AORTA_SWEEP_HALVING || result->plan->method == AORTA_SWEEP_TPE;
     int most = 0;
@@ -59,7 +60,7 @@ static const struct aorta_sweep_point *choose_best(const struct aorta_sweep_resu
     return NULL;
 }
 
-/* `level`: of significance. */
+/* Whether the difference between two points is not significant at `level`. */
 static bool is_alike(const struct aorta_sweep_importance *importance, const struct aorta_sweep_point *a,
                      const struct aorta_sweep_point *b, double level) {
     if (isnan(importance->noise)) return false;
@@ -69,8 +70,8 @@ static bool is_alike(const struct aorta_sweep_importance *importance, const stru
     return aorta_chance_of(off, &variance, 1).p >= level;
 }
 
-/* A knob, or a pair of knobs, explains more than the noise, or the best of so many points beats the baseline. Where
- * the noise is not known, or there is nothing to beat, nothing speaks against the best point. */
+/* True if a knob or a pair of knobs is significant, or the best point beats the baseline, corrected for the number of
+ * points. Also true if the noise is unknown or there is nothing to compare with. */
 static bool beats_noise(const struct aorta_sweep_result *result) {
     const struct aorta_sweep_importance *importance = &result->importance;
     bool counts = isnan(importance->noise) || (result->whole < 2 && !result->baseline.runs);

@@ -1,19 +1,19 @@
-/* What a sweep found: its best point, what each knob is worth, and the files that say so. */
+/* The result of a sweep: its best point, the importance of each knob, and their files. */
 #ifndef AORTA_SWEEP_RESULT_H
 #define AORTA_SWEEP_RESULT_H
 
 #include "sweep/run.h"
 #include "sweep/sweep.h"
 
-/* The share of the objective that each knob explains: analysis of variance by least squares, repeats as randomised
- * blocks (Fisher 1925; for points that are no whole grid each knob given all other knobs, Yates 1934). On a whole grid
+/* The share of the objective's variance that each knob explains: analysis of variance by least squares, with repeats
+ * as randomised blocks (Fisher 1925; without a full grid, each knob given all other knobs, Yates 1934). On a full grid
  * the shares are those of the functional ANOVA (Hutter, Hoos & Leyton-Brown 2014). */
 
 struct aorta_sweep_effect {
     int knobs[2];  /* the second is -1 for a knob alone */
-    double share;  /* of the variance over all trials that it explains, less what chance explains; 0 … 1 */
-    double p;      /* that chance alone explains so much, times the number of such effects; NaN: unknown */
-    bool measured; /* whether the trials show it at all: values of it that were combined */
+    double share;  /* explained share of the variance over all trials, minus the share expected by chance; 0 … 1 */
+    double p;      /* p value, times the number of such effects; NaN: unknown */
+    bool measured; /* whether the trials can show it: they have the needed combinations of values */
     bool counts;   /* p < aorta_significance */
 };
 
@@ -23,8 +23,9 @@ struct aorta_sweep_level {
 };
 
 struct aorta_sweep_importance {
-    /* Standard deviation of trials of the same point with as many steps, the baseline's too, less the mean of each
-     * repeat; where none was repeated that of what the knobs do not explain one by one; NaN: neither is known. */
+    /* Standard deviation of repeated trials of a point with the same number of steps, including the baseline's, after
+     * subtracting the mean of each repeat. Without repeats: of the residuals of a model with single knobs. NaN if both
+     * are unknown. */
     double noise;
     int freedom;   /* of the noise: degrees of freedom */
     bool repeated; /* the noise is that of repeats */
@@ -32,8 +33,8 @@ struct aorta_sweep_importance {
     struct aorta_sweep_effect pairs[AORTA_SWEEP_MOST_KNOBS * (AORTA_SWEEP_MOST_KNOBS - 1) / 2];
     int pair_count;
     struct aorta_sweep_level levels[AORTA_SWEEP_MOST_KNOBS][AORTA_SWEEP_MOST_VALUES];
-    bool counts[AORTA_SWEEP_MOST_KNOBS];  /* alone or with another knob it explains more than noise does */
-    double total[AORTA_SWEEP_MOST_KNOBS]; /* share alone, and half of that in pairs; together at most 1 */
+    bool counts[AORTA_SWEEP_MOST_KNOBS];  /* significant, alone or in a pair */
+    double total[AORTA_SWEEP_MOST_KNOBS]; /* share alone plus half of its pairs' shares; at most 1 in total */
 };
 
 /* Sets noise, freedom and repeated alone. AORTA_MEMORY. */
@@ -74,7 +75,7 @@ AORTA_MUST_USE aorta_status aorta_sweep_result_make(const struct aorta_sweep_pla
                                                     struct aorta_sweep_result *result);
 void aorta_sweep_result_free(struct aorta_sweep_result *result);
 
-/* At most ten lines; `answer`: the first one alone. */
+/* Writes at most ten lines, or with `answer` only the first. */
 void aorta_sweep_result_text(const struct aorta_sweep_result *result, bool answer, struct aorta_text *text);
 /* sweep.json */
 void aorta_sweep_result_json(const struct aorta_sweep_result *result, struct aorta_text *text);

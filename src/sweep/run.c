@@ -14,7 +14,7 @@
 
 static const double look_s = 2; /* between two looks at a scheduler's queue */
 
-/* A trial from its start until it is recorded. */
+/* A trial that has started and is not recorded yet. */
 struct flight {
     struct aorta_trial trial;
     struct aorta_sweep_submission job;
@@ -160,7 +160,7 @@ static aorta_status start_trial(struct session *session, const struct aorta_swee
 
 /* ---- progress ---- */
 
-/* Trials that the plan still has: repeats of a point that failed are none. */
+/* Number of planned trials. Failed points have no repeats. */
 static int64_t planned_trials(const struct session *session) {
     const struct aorta_sweep_plan *plan = &session->job->plan;
     int64_t planned = aorta_sweep_planned(plan);
@@ -200,7 +200,7 @@ static void say(const struct session *session, const struct aorta_trial *trial) 
 
 /* ---- all ---- */
 
-/* First what runs again, in the order of before. */
+/* Chooses trials that run again first, in their earlier order. */
 static aorta_status choose_next(struct session *session, struct aorta_sweep_next *next, int64_t *again, bool *more) {
     *more = session->again_next < session->again.count;
     if (!*more) {

@@ -1,6 +1,6 @@
-/* Which trial follows. Successive halving: Jamieson & Talwalkar 2016, as Hyperband (Li et al. 2018) uses it, with a
- * third left in each round. TPE: Bergstra et al., "Algorithms for Hyper-Parameter Optimization", 2011; here each knob
- * has some values, so that its densities are shares of the values, smoothed over neighbours where these are numbers. */
+/* Chooses the next trial. Successive halving: Jamieson & Talwalkar 2016, as Hyperband (Li et al. 2018) uses it, with a
+ * third left in each round. TPE: Bergstra et al., "Algorithms for Hyper-Parameter Optimization", 2011; knobs are
+ * discrete here, so densities are frequencies of values, smoothed over neighbours if the values are numbers. */
 #include "base/random.h"
 #include "sweep/sweep.h"
 
@@ -9,8 +9,8 @@
 enum {
     DEFAULT_POINTS = 20,
     ALL_AT_ONCE = 1 << 17, /* so many cells are listed, of more some are drawn */
-    FINALISTS = 3,         /* the best points of TPE that are repeated, and at least so many are left by halving */
-    ETA = 3,               /* one point of so many goes on, with so many times the steps */
+    FINALISTS = 3,         /* number of TPE's best points that are repeated; halving leaves at least this many */
+    ETA = 3,               /* a round leaves one of ETA points, with ETA times the steps */
     LEAST_STEPS = 5,
     CANDIDATES = 24, /* of TPE, drawn from the good density */
     LEAST_START = 5  /* random points before TPE begins */
@@ -98,7 +98,7 @@ static bool wait_for_pending(const struct aorta_trials *trials, struct aorta_swe
     return next->waits;
 }
 
-/* The first point that has not run yet; one that failed is not repeated. */
+/* The first cell whose `repeat` has not run yet. Failed points are not repeated. */
 static bool first_missing(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials, const int64_t *cells,
                           int64_t count, int repeat, int64_t steps, struct aorta_sweep_next *next) {
     for (int64_t i = 0; i < count; i++) {
@@ -120,7 +120,7 @@ static bool baseline_missing(const struct aorta_sweep_plan *plan, const struct a
     return plan->baseline && first_missing(plan, trials, &baseline, 1, repeat, plan->steps, next);
 }
 
-/* Rounds over the points, each in an order of its own, so that what drifts is no knob's. */
+/* The next repeat. Each round over the points has its own random order, so that drift is not attributed to a knob. */
 static bool next_repeat(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials, int64_t *cells,
                         int64_t count, int first, struct aorta_sweep_next *next) {
     for (int repeat = first; repeat < plan->repeats; repeat++) {
@@ -132,7 +132,7 @@ static bool next_repeat(const struct aorta_sweep_plan *plan, const struct aorta_
     return false;
 }
 
-/* By the cost of their first run with these steps, the best first; equal ones stay in order. */
+/* Sorts cells by the cost of their first run with these steps, best first; stable. */
 static void sort_cells(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials, int64_t steps,
                        int64_t *cells, int64_t count) {
     for (int64_t i = 1; i < count; i++) {
@@ -189,8 +189,8 @@ static int64_t start_count(const struct aorta_sweep_plan *plan) {
     return start < points ? start : points;
 }
 
-/* The density of a knob's values among points: one count of a prior spread over all, one of each point; of numbers,
- * neighbours get a part. */
+/* The density of a knob's values among points: a prior of weight 1 spread over all values, plus 1 per point. If the
+ * values are numbers, neighbours get a part of it. */
 static void density(const struct aorta_sweep_plan *plan, int knob, const int64_t *cells, int64_t count,
                     double *density) {
     const struct aorta_sweep_knob *k = &plan->space.knobs[knob];

@@ -15,7 +15,7 @@ static aorta_status check_memory(const struct aorta_sweep_side *side) {
     return aorta_annotate(aorta_arena_check(&side->arena, "a sweep"), "%s", side->directory);
 }
 
-/* ---- a folder of runs as a sweep: the folders between it and a run say which point the run is of ---- */
+/* ---- a folder of runs as a sweep: the folders between it and a run name the run's point ---- */
 
 enum { MOST_DEPTH = 8, WORD = NAME_MAX + 1 };
 
@@ -52,7 +52,7 @@ static int by_version(const void *left, const void *right) {
     return strverscmp(*(char *const *)left, *(char *const *)right);
 }
 
-/* ---- what a name says ---- */
+/* ---- names of folders ---- */
 
 static bool is_repeat(const char *name) {
     static const char *const names[] = {"rep", "repeat", "run", "trial", "iter", "iteration", "seed", "attempt"};
@@ -112,7 +112,7 @@ static const char *value_of(const struct knob_value *values, size_t count, const
 
 /* ---- the space ---- */
 
-/* A name that has one value alone is no knob. */
+/* Adds a knob unless the name has only one value. */
 static aorta_status add_knob(const struct runs *runs, const char *name, struct aorta_sweep_side *side) {
     struct aorta_sweep_space *space = &side->plan.space;
     const char **values = aorta_arena_alloc(&side->arena, AORTA_SWEEP_MOST_VALUES * sizeof *values);
@@ -206,7 +206,8 @@ static void find_recording(struct aorta_sweep_side *side, size_t place) {
 
 static aorta_status open_sweep(const char *path, struct aorta_sweep_side *side) {
     AORTA_TRY(aorta_sweep_read(path, &side->arena, &side->plan, &side->trials, NULL));
-    /* Earlier versions took the time of a step, whatever was in it. A command's steps a second are no better. */
+    /* Earlier versions chose step_ms even if knobs change a step's work. Throughput does not help for a user's
+     * command, as it counts steps per second. */
     if (aorta_sweep_is_ours(side->plan.target) && side->plan.objective == AORTA_SWEEP_STEP_MS &&
         aorta_sweep_changes_work(&side->plan.space))
         side->plan.objective = AORTA_SWEEP_THROUGHPUT;
@@ -251,7 +252,7 @@ aorta_status aorta_sweep_side_open(const char *directory, const char *label, str
 
 /* ---- what the trials recorded ---- */
 
-/* Large recordings take a gigabyte each. */
+/* Limited, as reading a large recording needs a gigabyte. */
 enum { READERS = 4 };
 
 static aorta_status read_some(void *user, size_t piece) {
@@ -315,7 +316,7 @@ static int value_named(const struct aorta_sweep_knob *knob, const char *name, si
     return -1;
 }
 
-/* "A,B"; values may have commas, so each comma is tried. */
+/* Parses "A,B". Tries each comma, as values may contain commas. */
 static bool two_values(const struct aorta_sweep_knob *knob, const char *text, int values[2]) {
     for (const char *comma = strchr(text, ','); comma; comma = strchr(comma + 1, ',')) {
         values[0] = value_named(knob, text, (size_t)(comma - text));

@@ -130,9 +130,9 @@ static const struct {
 };
 enum { KNOBS = sizeof knobs / sizeof *knobs };
 
-static const double least_share = 0.01; /* of a step: less is not worth a sweep */
+static const double least_share = 0.01; /* smallest share of a step for which knobs are suggested */
 
-/* Whether the words, with spaces between, have this one. */
+/* Whether the space-separated list has the word. */
 static bool has_word(const char *words, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = words; (at = strstr(at, word)); at += length)
@@ -155,7 +155,7 @@ static const char *device_of(const json_t *root, json_t *run) {
     return name && (strstr(name, "AMD") || strstr(name, "gfx")) ? "hip" : "cuda";
 }
 
-/* What the cause costs: what a step gains without it, where that is known. */
+/* The cause's gain as a share of the step, or else its share of the step's time. */
 static double share_of(const json_t *finding) {
     const json_t *gain = json_object_get(finding, "gain_share");
     return json_number_value(json_is_number(gain) ? gain : json_object_get(finding, "share"));
@@ -177,7 +177,7 @@ static aorta_status add_cause(const json_t *finding, const char *device, const c
     return NULL;
 }
 
-/* The findings in the order of their cost; they are few. */
+/* Adds knobs for the findings, largest cost first. */
 static aorta_status add_causes(json_t *verdict, const char *device, const char *program, int most,
                                struct aorta_arena *arena, struct aorta_sweep_space *space, struct aorta_text *text) {
     double before = 2;

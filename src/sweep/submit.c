@@ -65,8 +65,8 @@ aorta_status aorta_sweep_template_read(const char *path, struct aorta_arena *are
 
 /* ---- the scheduler's programs ---- */
 
-/* Runs a line of the shell: what it says on both outputs, and its exit code. The signals that end a sweep are blocked
- * in it too, so no submission is cut. */
+/* Runs a shell command; gives its outputs and its exit code. The command inherits the blocked signals that end a
+ * sweep, so submissions are not interrupted. */
 static aorta_status ask(const struct aorta_text *line, struct aorta_text *answer, int *code) {
     AORTA_TRY(aorta_text_check(line));
     char part[4096];
@@ -111,8 +111,8 @@ static void write_job(const char *template, const char *directory, struct aorta_
     aorta_text_puts(text, at);
 }
 
-/* What sbatch gets. A job that the sweep does not know, as it was killed between the two, does nothing: another one has
- * its directory. */
+/* The script for sbatch. It exits if its number is not in the file "id": the sweep may have been killed before it knew
+ * the job, and then another job uses the directory. */
 static void write_wrapper(const char *template, const char *directory, struct aorta_text *text) {
     aorta_text_puts(text, "#!/bin/sh\n");
     for (const char *at = line_with(template, directive); at; at = line_with(at + 1, directive))
@@ -252,7 +252,7 @@ static bool read_exit(const struct aorta_sweep_submission *job, struct aorta_swe
     return whole;
 }
 
-/* What Slurm remembers of a job that left its queue, by default for some minutes. */
+/* Asks Slurm how a job ended, which it remembers by default for some minutes after the job left the queue. */
 static void ask_for_end(struct aorta_sweep_submission *job) {
     struct aorta_sweep_end *end = &job->remembered;
     struct aorta_text line = {0}, answer = {0};
@@ -291,7 +291,7 @@ aorta_status aorta_sweep_submission_ended(struct aorta_sweep_submission *job, do
     }
     if (*job->state || !job->gone_ns) return NULL;
     if (!job->asked) ask_for_end(job);
-    /* A job that ended normally has left its exit code after its figures; both may become visible late. */
+    /* A job that ended normally wrote its exit code after its figures, but both may become visible late. */
     *ended = *job->remembered.by || seconds_since(job->gone_ns) > folder_delay_s;
     if (!*ended) return NULL;
     if (job->forgotten)
@@ -319,7 +319,7 @@ static aorta_status name_left(struct aorta_sweep_submission *const *jobs, size_t
     return aorta_text_error(&text, AORTA_IO);
 }
 
-/* For half a second; false: a signal that ends a sweep has come meanwhile. */
+/* Waits for half a second. False if a signal that ends the sweep arrived. */
 static bool wait_a_little(const struct aorta_sweep_signals *signals) {
     const int64_t start_ns = aorta_clock_ns();
     while (seconds_since(start_ns) < 0.5)
@@ -427,8 +427,8 @@ int aorta_sweep_signals_wait(const struct aorta_sweep_signals *signals) {
     return signal < 0 || signal == SIGCHLD ? 0 : signal;
 }
 
-/* SIGTERM, once more, SIGKILL: a launcher ends its ranks at once after the second, and cleans up after them, which
- * nobody does for one that is killed. */
+/* Sends SIGTERM twice before SIGKILL, as after a second SIGTERM a launcher ends its ranks at once and cleans up, which
+ * a killed launcher cannot. */
 static void watch(const struct aorta_sweep_signals *signals, const struct aorta_sweep_process *process, pid_t child,
                   struct aorta_sweep_end *end) {
     const int64_t start_ns = aorta_clock_ns();

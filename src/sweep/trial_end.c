@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What reading a trial's files found, in memory that the reading process and this one share. */
+/* Results of reading a trial's files, in memory shared with the reading process. */
 struct reading {
     const struct aorta_sweep_job *job;
     const char *directory;
@@ -117,7 +117,7 @@ static void read_tail(const char *directory, struct tail *tail) {
     tail->text[tail->length] = '\0';
 }
 
-/* The last line of a text that ends at *end: where it begins, and without the blanks behind it. */
+/* The last line of a text that ends at *end: where it begins, and without the blanks after it. */
 static size_t line_before(const char *text, size_t *end) {
     while (*end && strchr("\r\n \t", text[*end - 1])) --*end;
     size_t begin = *end;
@@ -125,8 +125,8 @@ static size_t line_before(const char *text, size_t *end) {
     return begin;
 }
 
-/* What it said last; "" where it said nothing. A line of srun's says that what it started has ended, and the one before
- * why. */
+/* The last line of output, or "". Skips srun's messages about the end of its program, as the line before them has the
+ * reason. */
 static void last_line(struct tail *from, char *out, size_t size) {
     static const char launcher[] = "srun: error: ";
     char *tail = from->text;
@@ -140,12 +140,12 @@ static void last_line(struct tail *from, char *out, size_t size) {
     tail[end] = '\0';
     aorta_make_printable(tail + begin, end - begin, false);
     snprintf(out, size, "%.*s", (int)size - 1, tail + begin);
-    /* A cut letter of several bytes is none. */
+    /* Replaces a character that was cut. */
     aorta_make_printable(out, strlen(out), false);
 }
 
-/* Reads a file of at most `most` bytes where it exists. Values take many times the bytes of their text: a trial must
- * not fill the memory. */
+/* Reads a file if it exists. It is limited to `most` bytes, as JSON values need many times the memory of their text
+ * and a trial must not exhaust the memory. */
 static aorta_status read_figures(struct reading *reading, const char *name, int64_t most,
                                  void (*read)(const json_t *root, struct reading *out)) {
     const struct aorta_file_path path = aorta_path_in(reading->directory, "%s", name);
@@ -165,7 +165,7 @@ static aorta_status summarise_run(const char *directory) {
     return aorta_report_make(&options, &log, NULL, NULL);
 }
 
-/* What the machine did beside a run, from the file that lies with it. */
+/* What the machine did during a run, from the file next to it. */
 static aorta_status read_pressure(const char *directory, const char *folder, struct reading *reading) {
     struct aorta_recorded_machine machine;
     AORTA_TRY(aorta_recorded_machine_read(aorta_path_in(directory, "%s", folder).text, NULL, &machine));
@@ -186,7 +186,7 @@ static aorta_status measure(struct reading *reading) {
     if (job->target == AORTA_SWEEP_HWQ) return read_figures(reading, "hwq.json", LARGE, from_hwq);
     AORTA_TRY(read_pressure(directory, "trace", reading));
     AORTA_TRY(read_figures(reading, "trace/analysis.json", LARGE, from_analysis));
-    /* a trace has steps a second, whatever is in a step */
+    /* a trace's throughput counts steps, whatever work they have */
     if (aorta_sweep_changes_work(&job->plan.space)) reading->trial.figures[AORTA_SWEEP_THROUGHPUT] = NAN;
     return read_figures(reading, "result.json", SMALL, from_result);
 }
@@ -198,7 +198,7 @@ static void read_all_figures(void *user) {
     aorta_status_free(status);
 }
 
-/* Whatever the trial left, reading it is a process of its own: it ends as a trial does. */
+/* Reads the files in a separate process, with the trial's time limit, as a trial may leave any files. */
 static aorta_status read_in_process(const struct aorta_sweep_ended *ended, struct reading *reading, int *interrupted) {
     const struct aorta_sweep_process process = {
         .work = read_all_figures, .user = reading, .timeout_s = ended->job->timeout_s};
@@ -231,7 +231,8 @@ static aorta_status read_trial(const struct aorta_sweep_ended *ended, struct aor
     return status;
 }
 
-/* The reason of a trial that ended badly: its last words, else how it ended. */
+/* Writes the reason of a failed trial: who ended it, the time limit, its last line of output, or else its signal or
+ * exit code. */
 static void say_end(const struct aorta_sweep_ended *ended, struct tail *tail, struct aorta_trial *trial) {
     const struct aorta_sweep_end *end = &ended->end;
     char *reason = trial->reason;
@@ -250,7 +251,8 @@ static void say_end(const struct aorta_sweep_ended *ended, struct tail *tail, st
         snprintf(reason, size, "ended with exit code %d without any output", trial->exit_code);
 }
 
-/* A trial that found no space has not failed: it runs again. Where the disk is full now, nothing more can be recorded.
+/* A trial that found no space is not failed but runs again. AORTA_IO if the disk is still full, so nothing more can be
+ * recorded.
  */
 static aorta_status check_disk(const struct aorta_sweep_ended *ended, const struct tail *tail,
                                struct aorta_trial *trial) {

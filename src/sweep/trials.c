@@ -1,4 +1,4 @@
-/* trials.jsonl: a line that says what is swept, and one for each trial that has ended. */
+/* trials.jsonl: a line with the definition of the sweep, and a line for each ended trial. */
 #include "base/array.h"
 #include "base/files.h"
 #include "sweep/sweep.h"
@@ -180,7 +180,7 @@ static int objective_index(const json_t *value) {
     return name_index(value, names, AORTA_SWEEP_OBJECTIVE_COUNT);
 }
 
-/* The knob's text as the command line has it, so that one reader makes knobs. */
+/* Writes the knob as on the command line, so that aorta_sweep_space_add parses both. */
 static aorta_status read_knob(const json_t *row, struct aorta_arena *arena, struct aorta_sweep_space *space) {
     struct aorta_text text = {0};
     const char *name = json_string_value(json_object_get(row, "name"));
@@ -281,7 +281,7 @@ static aorta_status read_line(const char *text, size_t length, const char *path,
     return status;
 }
 
-/* Drops trials that ran again. Numbers are places so far. */
+/* Drops trials that ran again. Until here a trial's number is its index. */
 static void drop_repeated(struct aorta_trials *trials) {
     enum { DROPPED = -1 };
     size_t count = 0;

@@ -89,7 +89,8 @@ static aorta_status failure(struct aorta_archive *archive) {
     return AORTA_ERROR(AORTA_FORMAT, "%s: cannot be unpacked: %s", archive->path, reason);
 }
 
-/* Formats and filters one by one: those of "all" start programs. */
+/* Formats and filters are enabled one by one, as the "all" calls of libarchive also enable filters that start
+ * programs. */
 static aorta_status open_handle(struct aorta_archive *archive, int file, bool stream) {
     enum { BLOCK = 1 << 17 };
     const struct archive_api *api = &archive->api;
@@ -172,7 +173,7 @@ static int64_t most_unpacked(int64_t packed) {
     return packed < INT64_MAX / MOST_TIMES - SMALL ? packed * MOST_TIMES + SMALL : INT64_MAX;
 }
 
-/* ---- archives: the files that have a trace's name, and the files that such links lead to ---- */
+/* ---- archives: files with a trace's name, and targets of links with such a name ---- */
 
 enum { MOST_FILES = 1 << 16 };
 
@@ -182,7 +183,7 @@ static aorta_status read_member(void *from, char *buffer, size_t capacity, size_
     return aorta_archive_read(from, buffer, capacity, got);
 }
 
-/* A link of an archive: both are paths from the archive's folder on. */
+/* A link in an archive. Both paths are relative to the archive's root. */
 struct link {
     const char *target; /* NULL: outside the archive */
     const char *path;
@@ -205,7 +206,8 @@ struct members {
     struct aorta_arena memory;
 };
 
-/* The name from `base` on, without "." and "..", in `path`; NULL: it leads out of the archive. */
+/* Resolves the name relative to the folder of `base`, without "." and "..", into `path`. NULL if it leads out of the
+ * archive. */
 static const char *resolve(struct aorta_text *path, const char *base, const char *name) {
     const char *slash = strrchr(base, '/');
     bool inside = true;
@@ -231,7 +233,7 @@ static bool is_hidden(const char *path) {
     return *path == '.' || strstr(path, "/.");
 }
 
-/* Why a file of a trace's name is not read; NULL: it is. */
+/* Why a file with a trace's name is not read; NULL if it is read. */
 static const char *why_skipped(const struct aorta_archive_member *member, const char *path) {
     if (!path) return "leads out of the archive";
     if (is_hidden(path)) return "hidden";
@@ -277,7 +279,7 @@ static aorta_status take_member(struct members *members, const struct aorta_arch
 
 static AORTA_ORDER(by_path, struct link, AORTA_TEXT(path));
 
-/* The file that a link leads to, through further links; NULL: none in the archive. */
+/* The file that a link leads to, possibly through other links. NULL if it leads out of the archive. */
 static const char *follow(const struct links *links, const struct link *link) {
     enum { MOST_LINKS = 40 };
     for (int i = 0; link && i < MOST_LINKS; i++) {
@@ -289,7 +291,7 @@ static const char *follow(const struct links *links, const struct link *link) {
     return NULL;
 }
 
-/* A second name of an unpacked file; a file of that name stays. */
+/* Gives an unpacked file a second name. An existing file of that name is not replaced. */
 static aorta_status link_file(struct members *members, const char *target, const char *path) {
     const char *from = aorta_arena_printf(&members->memory, "%s/%s", members->folder, target);
     char *to = aorta_arena_printf(&members->memory, "%s/%s", members->folder, path);
@@ -434,7 +436,7 @@ static aorta_status read_source(void *from, char *buffer, size_t capacity, size_
     return aorta_source_read(from, buffer, capacity, got);
 }
 
-/* The standard input, and the first bytes of it. */
+/* The standard input and its first bytes. */
 struct input {
     char head[4096];
     size_t length, given;
@@ -451,7 +453,7 @@ static aorta_status read_input(void *from, char *buffer, size_t capacity, size_t
     return NULL;
 }
 
-/* Before anything is written: input that is no trace may have no end. */
+/* Checked before anything is written, as input that is no trace may be endless. */
 static aorta_status check_input(struct input *input, const char *shown) {
     size_t got = 1;
     while (got && input->length < sizeof input->head) {
@@ -505,7 +507,7 @@ static aorta_status take_input(struct aorta_unpacking *unpacking, const char **p
 
 /* ---- what a path is ---- */
 
-/* The first bytes as they are, and unpacked. */
+/* The first bytes of a file, as stored and unpacked. */
 struct heads {
     char packed[512], plain[512];
     size_t packed_length, plain_length;

@@ -1,5 +1,5 @@
-/* libarchive, which unpacks what is not gzip (source.h). It is opened when it is needed, so that neither the build nor
- * the package depends on it. */
+/* libarchive unpacks every packing except gzip (source.h). It is opened at first use, so that neither the build nor the
+ * package depends on it. */
 #ifndef AORTA_TRACE_ARCHIVE_H
 #define AORTA_TRACE_ARCHIVE_H
 
@@ -13,10 +13,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Where libarchive is, into `path`; false: nowhere. */
+/* Writes the path of libarchive to `path`. False if it is not installed. */
 bool aorta_archive_library(char *path, size_t capacity);
 
-/* An open archive; with `stream` a single file without a name. */
+/* An open archive. With `stream` it is a single packed file without a name. */
 struct aorta_archive;
 /* Reads from the descriptor, which stays the caller's. `path` is for messages and borrowed. AORTA_UNSUPPORTED: the
  * library is not installed. */
@@ -24,22 +24,22 @@ AORTA_MUST_USE aorta_status aorta_archive_open(const char *path, int file, bool 
 void aorta_archive_close(struct aorta_archive *archive); /* NULL is fine */
 /* Texts are valid until the next call. */
 struct aorta_archive_member {
-    const char *name; /* NULL: the end */
-    const char *link; /* the name that a link has instead of bytes; NULL: no link */
-    bool symbolic;    /* that name begins in the link's folder, not in the archive's */
+    const char *name; /* NULL at the end */
+    const char *link; /* the target if the member is a link; else NULL */
+    bool symbolic;    /* `link` is relative to the link's folder, not to the archive's */
     bool file;        /* regular, no link */
     int64_t bytes;    /* 0: not known */
 };
 /* The next member. AORTA_FORMAT: broken. */
 AORTA_MUST_USE aorta_status aorta_archive_next(struct aorta_archive *archive, struct aorta_archive_member *member);
-/* Up to `capacity` bytes of it; *got is 0 at its end. */
+/* Reads up to `capacity` bytes of the member; *got is 0 at its end. */
 AORTA_MUST_USE aorta_status aorta_archive_read(struct aorta_archive *archive, char *buffer, size_t capacity,
                                                size_t *got);
 /* Whether the last failure was for data that end early. */
 bool aorta_archive_truncated(const struct aorta_archive *archive);
 
-/* Inputs that are no files of their own: the standard input ("-"), archives, and packed files of formats whose readers
- * need plain ones. They become files of a temporary folder, which ends with the list of traces. */
+/* Inputs that must be unpacked first: the standard input ("-"), archives, and packed files of formats whose readers
+ * need plain files. They are written to a temporary folder, which is removed with the list of traces. */
 
 /* A path of the temporary folder, and the user's name for it. */
 struct aorta_unpacked_name {
@@ -55,16 +55,16 @@ void aorta_skip(struct aorta_skipped *skipped, const char *folder, const char *n
 struct aorta_unpacking {
     struct aorta_trace_list *list;
     struct aorta_skipped skipped;
-    struct aorta_arena memory; /* of names, and of what aorta_unpack returns */
+    struct aorta_arena memory; /* of names and of the paths that aorta_unpack returns */
     struct aorta_unpacked_name *names;
     size_t count, capacity;
     size_t folders; /* made so far */
     bool guarded;   /* as aorta_trace_options has it */
 };
 
-/* *place is the path itself if it can be read as it is, else the unpacked file, or the folder with an archive's files
- * that have a trace's suffix. `path` must live as long as the unpacking. AORTA_IO, AORTA_UNSUPPORTED; AORTA_FORMAT:
- * broken, or unpacked it would be more than a thousand times as large. */
+/* *place is the path itself if it can be read as it is, else the unpacked file, or for an archive the folder with its
+ * files that have a trace's suffix. `path` must live as long as the unpacking. AORTA_IO, AORTA_UNSUPPORTED;
+ * AORTA_FORMAT if the file is broken or unpacks to more than a thousand times its size. */
 AORTA_MUST_USE aorta_status aorta_unpack(struct aorta_unpacking *unpacking, const char *path, const char **place);
 /* Whether an archive lists a file that aorta_unpack would take. AORTA_FORMAT, AORTA_UNSUPPORTED. */
 AORTA_MUST_USE aorta_status aorta_unpack_lists(const char *path, bool *any);

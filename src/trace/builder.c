@@ -91,7 +91,7 @@ void aorta_trace_builder_warn(struct aorta_trace_builder *builder, enum aorta_tr
     aorta_trace_warn(builder->trace->warnings, reason, offset);
 }
 
-/* ---- what is stored once ---- */
+/* ---- rows that are stored once ---- */
 
 uint32_t aorta_trace_builder_text(struct aorta_trace_builder *builder, const char *text, size_t length) {
     uint32_t number = builder->memory.failed ? AORTA_TRACE_NONE : aorta_texts_add(builder->trace->texts, text, length);
@@ -148,7 +148,7 @@ void aorta_trace_builder_thread_name(struct aorta_trace_builder *builder, uint32
     aorta_trace_rows_put(builder, &builder->thread_names, row, sizeof row);
 }
 
-/* The same number for the same ranks; 0 for none, -1 where they are not known. */
+/* Equal lists of ranks get equal numbers; 0 for an empty list, -1 if the ranks are unknown. */
 static int64_t number_list(struct aorta_trace_builder *builder, const int32_t *ranks, size_t count) {
     int64_t number = 0;
     for (size_t i = 0; ranks && i < count; i++)
@@ -285,7 +285,8 @@ static int64_t step_number(const char *name) {
     return length && length <= 18 && !digits[length] ? strtoll(digits, NULL, 10) : -1;
 }
 
-/* Calls of MPI that communicate or wait for it, as a range around each names them: MPI_Sendrecv, PMPI_Iallreduce. */
+/* Whether a range is named as an MPI call that communicates or waits for communication: MPI_Sendrecv,
+ * PMPI_Iallreduce. */
 static bool communicates(const char *name) {
     static const char *const words[] = {"Send",      "Recv",     "Bsend",      "Ssend",      "Rsend",
                                         "Wait",      "Probe",    "Allreduce",  "Reduce",     "Bcast",
@@ -331,7 +332,7 @@ void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
         aorta_trace_builder_frame(builder, annotation, AORTA_FRAME_RANGE);
         return;
     }
-    /* PyTorch's data loader marks each batch so, and so do we. */
+    /* The name that PyTorch's data loader and our own runs give to each batch. */
     const bool waits = aorta_begins(name, "enumerate(DataLoader)#");
     const struct aorta_trace_call call = {
         annotation->start_ns, annotation->end_ns, 0,
@@ -497,7 +498,7 @@ static const struct {
     {"MemUnmap", true, AORTA_CALL_MEMORY},
 };
 
-/* What follows the interface's own prefix; NULL: the name has none. */
+/* The name after the interface's prefix; NULL if it has none. */
 static const char *without_prefix(const char *name) {
     static const char *const prefixes[] = {"cuda", "hip", "cu", "aorta"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
@@ -511,7 +512,7 @@ bool aorta_trace_call_classify(const char *name, enum aorta_trace_call_kind *kin
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         size_t length = strlen(rows[i].name);
         if (strncmp(rest, rows[i].name, length) != 0) continue;
-        /* The interfaces' versions of one call: cuLaunch_ptsz, cuMemFree_v2. */
+        /* Suffixes of versions count as the same call: cuLaunch_ptsz, cuMemFree_v2. */
         if (!rows[i].prefix && rest[length] && rest[length] != '_') continue;
         *kind = rows[i].kind;
         return true;

@@ -1,7 +1,7 @@
-/* How a reader fills a trace: rows in any order, links by correlation and operation made at the end.
+/* How a reader fills a trace. Rows come in any order; finish links them by correlation and operation.
  *
- * Memory that runs out is remembered, later rows are dropped, and finish says so: callers need not check each row.
- * One thread. */
+ * If memory runs out, later rows are dropped and finish returns AORTA_MEMORY, so callers need not check each row. A
+ * builder is used by one thread. */
 #ifndef AORTA_TRACE_BUILDER_H
 #define AORTA_TRACE_BUILDER_H
 
@@ -9,24 +9,26 @@
 
 /* How a file is read. */
 struct aorta_trace_options {
-    bool recover;                                 /* keep what stands before the place where a file breaks */
+    bool recover;                                 /* keep what comes before the place where a file breaks */
     const struct aorta_kernel_patterns *patterns; /* more kernels that are collectives; may be NULL; borrowed */
     const char
         *step_range;  /* a step begins with each range whose name has this regular expression; NULL: see infer.h */
-    int64_t until_ns; /* of spools: what begins then or later is left out; 0: nothing is */
+    int64_t until_ns; /* of spools: events that begin then or later are left out; 0: no limit */
     bool functions;   /* of Kineto files keep the program's functions and PyTorch's modules (trace->functions) */
-    struct aorta_execution_traces *executed; /* of Kineto files: what says the shapes that they do not; or NULL */
-    bool guarded;  /* signals that end the process remove what inputs were unpacked to; for programs of ours */
+    struct aorta_execution_traces *executed; /* of Kineto files: execution traces with shapes that the files lack; may
+                                              * be NULL */
+    bool guarded;  /* a signal that ends the process also removes the unpacked files; for our programs, not for the
+                    * library */
     bool to_align; /* of Kineto files keep no calls, annotations and shapes, which aligning clocks does not need */
 };
 
 struct aorta_trace_builder;
 
-/* `path` is what the trace is called in messages; options may be NULL and are borrowed until finish. */
+/* `path` names the trace in messages. Options may be NULL and are borrowed until finish. */
 AORTA_MUST_USE aorta_status aorta_trace_builder_create(enum aorta_trace_format format, const char *path,
                                                        const struct aorta_trace_options *options,
                                                        struct aorta_trace_builder **builder);
-void aorta_trace_builder_destroy(struct aorta_trace_builder *builder); /* of one that is not finished; NULL is fine */
+void aorta_trace_builder_destroy(struct aorta_trace_builder *builder); /* of an unfinished builder; NULL is fine */
 
 /* The trace's head (rank, world, base_ns, …), to be set directly; its arrays are empty until finish. */
 struct aorta_trace *aorta_trace_builder_head(struct aorta_trace_builder *builder);
@@ -43,43 +45,44 @@ uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t
 
 /* Device work. The caller sets times, bytes, correlation, name, stream, queue, device, kind, graph; the rest follows
  * (class from the name, call from the correlation, shape from `operation`). `operation` is the file's number of the
- * host operation that launched it (Kineto: External id); -1: not known. `collective` is copied, its bytes and kind are
- * made from its names and sizes where the caller leaves them -1 and not `named`; NULL: the file has no facts here.
- * `offset` is where it stands in the file (-1: no such thing). */
+ * host operation that launched it (Kineto: External id); -1: not known. `collective` is copied; NULL if the file has no
+ * facts. Its bytes are computed if -1, and its kind is derived from its name if not `named`.
+ * `offset`: its place in the file (-1: it is in none). */
 void aorta_trace_builder_work(struct aorta_trace_builder *builder, const struct aorta_trace_work *work,
                               int64_t operation, const struct aorta_trace_collective *collective, int64_t offset);
 
-/* How the kernel added last was launched: thread blocks, and threads of each. Stored for matrix products, by name. */
+/* The launch of the kernel added last: thread blocks, and threads per block. The text is stored only for kernels with
+ * the name of a matrix product. */
 void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int64_t blocks[3],
                                   const int64_t threads[3]);
 
-/* A call of the host's runtime or driver interface; the kind follows from the name. Calls that neither launch, wait
- * nor move memory are dropped unless they share a correlation with device work. True: it is of a known kind, and so a
- * row of calls[]. */
+/* A call of the host's runtime or driver interface; its kind is derived from its name. Calls that neither launch, wait
+ * nor move memory are dropped unless they share a correlation with device work. True if the kind is known, so that the
+ * call becomes a row of calls[]. */
 bool aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call);
-/* The same; a call of no known kind becomes a frame. */
+/* As aorta_trace_builder_call, but a call of unknown kind also becomes a frame. */
 void aorta_trace_builder_any_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call);
 
-/* Whether a graph was captured so far; then launches say more with `launch`: the kernel's name (text; NONE: not known)
- * and the file's number of the operation (-1: not known), of the call with this correlation. */
+/* Whether a graph was captured so far. Then readers add for each launch call, by its correlation, the kernel's name
+ * (text; NONE if unknown) and the file's number of the operation (-1 if unknown). */
 bool aorta_trace_builder_captures(const struct aorta_trace_builder *builder);
 void aorta_trace_builder_launch(struct aorta_trace_builder *builder, uint64_t correlation, uint32_t kernel,
                                 int64_t operation);
 
-/* An operation of the framework: `number` is the file's (-1: none). `operation`: its inputs, with the name of the
- * frame. */
+/* An operation of the framework: `number` is the file's (-1 if none). `operation` has its inputs and the same name as
+ * the frame. */
 void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
                                    int64_t number, const struct aorta_operation *operation);
 
-/* A function of the program, "train.py(45): step", or, where options->functions, one of PyTorch's modules,
- * "nn.Module: Linear_3". */
+/* A function of the program, "train.py(45): step". With options->functions also a module of PyTorch, "nn.Module:
+ * Linear_3". */
 void aorta_trace_builder_function(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame);
 
 /* Memory that the framework's allocator handed out or took back. */
 void aorta_trace_builder_allocation(struct aorta_trace_builder *builder,
                                     const struct aorta_trace_allocation *allocation);
 
-/* What the profiler stamped on the host and no operation or annotation is made of. */
+/* A host event of the profiler that becomes neither an operation nor an annotation. */
 void aorta_trace_builder_frame(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
                                enum aorta_trace_frame_kind kind);
 
@@ -93,34 +96,35 @@ struct aorta_trace_wait_facts {
 };
 void aorta_trace_builder_wait(struct aorta_trace_builder *builder, const struct aorta_trace_wait_facts *facts);
 
-/* A collective as the host asked for it, on this thread at this time (Kineto: record_param_comms): the facts of
- * collective kernels that carry none themselves and were launched within it. */
+/* A collective as the host asked for it, on this thread at this time (Kineto: record_param_comms): collective kernels
+ * launched within it that have no facts of their own get these. */
 void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t start_ns, int64_t end_ns, uint32_t thread,
                                  const struct aorta_trace_collective *collective);
 
-/* Ranges marked by the program. ProfilerStep#N becomes a step, the data loader's a wait for data (calls). */
+/* Ranges marked by the program. ProfilerStep#N becomes a step; a range of the data loader also becomes a wait for data
+ * (calls). */
 void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
                                     const struct aorta_trace_annotation *annotation);
 /* Adds a range of NVTX or roctx with this name. Ranges that PyTorch's emit_nvtx wrote become operations. */
 void aorta_trace_builder_marked(struct aorta_trace_builder *builder, const char *name,
                                 struct aorta_trace_annotation range);
-/* The device's side of an annotation: only steps are stored. */
+/* The device's side of an annotation. Only steps are stored. */
 void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, uint32_t name, int64_t start_ns,
                                            int64_t end_ns);
-/* A step that the file marks on one device. Steps that it marks on the host count alone. */
+/* A step that the file marks on one device. If the file also marks steps on the host, only those count. */
 void aorta_trace_builder_device_step(struct aorta_trace_builder *builder, int32_t device, int64_t number,
                                      int64_t start_ns, int64_t end_ns);
 void aorta_trace_builder_device(struct aorta_trace_builder *builder, const struct aorta_trace_device *device);
 
-/* Whether these are times: what lies more than 73 years before zero or 146 after it is damage; of what lies between,
- * differences cannot overflow. Readers leave out the rest, and count it. */
+/* Whether these are times: a time more than 73 years before zero or 146 after it is damage; of the times between,
+ * differences cannot overflow. Readers leave out and count events whose times do not fit. */
 bool aorta_trace_times_fit(int64_t start_ns, int64_t end_ns);
 
 void aorta_trace_builder_warn(struct aorta_trace_builder *builder, enum aorta_trace_reason reason, int64_t offset);
 
-/* Sorts, links, counts what is odd. Ends the builder, also when it fails. AORTA_MEMORY. */
+/* Sorts and links the rows and counts odd ones. Destroys the builder, also on failure. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_builder_finish(struct aorta_trace_builder *builder, struct aorta_trace **trace);
-/* The same, and appends the trace to the list. */
+/* Finishes the builder and appends the trace to the list. */
 AORTA_MUST_USE aorta_status aorta_trace_builder_finish_into(struct aorta_trace_builder *builder,
                                                             struct aorta_trace_list *list);
 

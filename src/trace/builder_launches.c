@@ -1,5 +1,5 @@
-/* What launches and copies mean: captured graphs, records that are missing, collectives of copy engines and of the
- * host, device clocks that are ahead. */
+/* Derived from launches and copies: captured graphs, missing records, collectives by copy engines or on the host,
+ * device clocks that are ahead. */
 #include "base/array.h"
 #include "base/interval.h"
 #include "base/sort.h"
@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Records that are missing, and such as cannot be: launches without work, and work that runs, as it was recorded, when
- * later work of its stream has ended already. */
+/* Missing and impossible records: launches without work, and work whose recorded end is after the end of later work of
+ * its stream. */
 
 /* ---- launches without work ---- */
 
@@ -20,19 +20,19 @@ static bool launches(const struct aorta_trace_call *call) {
     return call->correlation && (call->kind == AORTA_CALL_LAUNCH || call->kind == AORTA_CALL_GRAPH_LAUNCH);
 }
 
-/* A launch within another is its part in a lower interface. Where the recording stopped before the GPU had finished,
- * the last launches have no work:
+/* A launch within another launch is the same launch in a lower interface and is not counted. If the recording stopped
+ * before the GPU had finished, the last launches have no work:
  *
  *   host   |launch|launch|launch|launch|launch|launch|
  *   GPU       |kernel|kernel|kernel|  (not written)
  *
- * The part before is whole, if it is much of the recording. */
+ * If much of the recording comes before them, that part counts as complete. */
 static void count_unanswered(struct aorta_trace_builder *builder, const uint8_t *answers, struct aorta_arena *memory) {
     static const double MUCH = 0.25;
     struct aorta_trace_coverage *coverage = &builder->trace->coverage;
     const struct aorta_trace_call *calls = builder->calls.items;
     int64_t *until_ns = aorta_trace_times_new(builder->threads.count, INT64_MIN, memory); /* of its last launch */
-    size_t last = 0; /* so many follow the last launch that has work */
+    size_t last = 0; /* launches after the last one with work */
     for (size_t i = 0; until_ns && i < builder->calls.count; i++) {
         if (!launches(&calls[i]) || answers[i] == TRACE_CAPTURED || calls[i].end_ns <= until_ns[calls[i].thread])
             continue;
@@ -64,7 +64,7 @@ static void name_failed(struct aorta_trace_builder *builder) {
 
 /* ---- work that cannot have taken so long ---- */
 
-/* The work of a stream that ends last so far, and where the work after it begins. */
+/* The work of a stream with the latest end so far, and the start of the next work after it. */
 struct open_work {
     struct trace_pending *row; /* NULL: none */
     int64_t next_ns;           /* INT64_MAX: nothing has begun since */
@@ -87,14 +87,15 @@ static void cut(struct aorta_trace_builder *builder, const struct open_work *ope
     aorta_trace_builder_warn(builder, AORTA_REASON_IMPOSSIBLE_LENGTH, open->row->offset);
 }
 
-/* Streams run one piece after the other. What a graph launched may run side by side, as may what a stream puts into
- * several queues, and kernels may begin early, but none ends before the one ahead of it. */
+/* A stream runs its work in order: a kernel may begin early, but never ends before the previous one. Exceptions are
+ * nodes of graphs and streams that use several queues. */
 static bool ended_before(const struct trace_pending *later, const struct trace_pending *open) {
     return later->work.end_ns < open->work.end_ns && !open->work.graph && !later->work.graph &&
            open->work.queue == later->work.queue;
 }
 
-/* Hardware queues of AMD can run two kernels at the same time: more, or one in the first tenth, are none that can. */
+/* AMD's hardware queues can run two kernels at the same time. So this takes three later kernels that ended, or one that
+ * ended in the first tenth. */
 static bool is_impossible(const struct open_work *open, const struct trace_pending *later) {
     enum { MANY = 3, TIMES = 10 };
     const int64_t start_ns = open->row->work.start_ns, length_ns = open->row->work.end_ns - start_ns;
@@ -123,12 +124,12 @@ void aorta_trace_cut_impossible(struct aorta_trace_builder *builder) {
     aorta_arena_end(&scratch, &builder->memory);
 }
 
-/* Graphs that the program captured: launches between the begin and the end of a capture run nothing. They are linked
- * to operations, shapes and collectives as work is, for the launches of the graph (captures.h). */
+/* Captured graphs: launches between begin and end of a capture run nothing. They are linked to operations, shapes and
+ * collectives as work is, so that launches of the graph can use these links (captures.h). */
 
 static AORTA_ORDER(mark_order, struct trace_capture_mark, AORTA_UP(thread) AORTA_UP(start_ns));
 
-/* By call: whether it launched something that ran. */
+/* By call: whether its launch has work. */
 static uint8_t *find_ran(const struct aorta_trace_builder *builder, struct aorta_arena *memory) {
     const struct trace_pending *pending = builder->pending.items;
     uint8_t *ran = aorta_arena_alloc(memory, builder->calls.count * sizeof *ran);
@@ -159,8 +160,7 @@ static void add_captured(struct aorta_trace_builder *builder, uint32_t number, e
     aorta_trace_rows_put(builder, &builder->captured, &row, sizeof row);
 }
 
-/* A nested graph does not show its content. Then the content of the outer graph is not known, and the graph is
- * dropped. */
+/* The content of a nested graph is unknown, so a graph with a nested one is dropped. */
 static void add_graph(struct aorta_trace_builder *builder, const struct trace_capture_mark *begin,
                       const struct trace_capture_mark *end, uint8_t *ran) {
     static const int kinds[AORTA_CALL_KIND_COUNT] = {
@@ -201,14 +201,14 @@ void aorta_trace_find_captures(struct aorta_trace_builder *builder) {
     aorta_arena_end(&scratch, &builder->memory);
 }
 
-/* Collectives that copy engines carry out: NCCL without CTAs, symmetric memory, XLA. What shows of them are copies
- * between devices that were launched for a collective. They become its kernels, the copies of one collective on a
- * stream one piece; copies within the device count where the collective has no kernel that they could belong to. */
+/* Collectives that copy engines carry out: NCCL without CTAs, symmetric memory, XLA. The trace has only copies between
+ * devices that were launched for a collective. The copies of one collective on a stream become one kernel of it. Copies
+ * within the device also count if the collective has no kernel. */
 
-/* What a copy may have been launched for: a request, a range of the backend or an operation. */
+/* The request, range of the backend or operation for which a copy may have been launched. */
 struct purpose {
     uint32_t collective; /* row of collectives; NONE: not made yet */
-    bool kernels;        /* it has some */
+    bool kernels;        /* the collective also has kernels */
 };
 
 struct copying {
@@ -286,7 +286,7 @@ static void mark_kernels(struct copying *copying) {
 
 /* ---- copies ---- */
 
-/* The collective that a copy belongs to; NONE: it is a copy. */
+/* The collective that a copy belongs to; NONE if it is a plain copy. */
 static uint32_t collective_of(struct copying *copying, const struct aorta_trace_work *work) {
     struct aorta_trace_builder *builder = copying->builder;
     if (work->collective != AORTA_TRACE_NONE) return work->collective; /* the file says so */
@@ -300,7 +300,7 @@ static uint32_t collective_of(struct copying *copying, const struct aorta_trace_
     return purpose->collective = aorta_trace_add_facts(builder, &facts);
 }
 
-/* True: the copy went into the piece before it on its stream. */
+/* True if the copy was merged into the work before it on its stream. */
 static bool take_copy(struct copying *copying, struct trace_pending *rows, size_t i) {
     struct aorta_trace_work *work = &rows[i].work;
     const uint32_t collective = collective_of(copying, work);
@@ -358,15 +358,19 @@ void aorta_trace_take_copies(struct aorta_trace_builder *builder, const struct t
     aorta_arena_end(&scratch, &builder->memory);
 }
 
-/* Collectives on the host (gloo): the program copies to the host, threads of the library sum there and copy back. What
- * shows of them are those threads, which launch nothing but copies; PyTorch's profiler also has ranges "gloo:…". Each
- * becomes a call of its thread, from the thread's call before it to its copy back, or as long as its range; and so does
- * the time that a thread which launches work waits for them. */
+/* Collectives on the host (gloo): the program copies to the host, threads of the library sum there and copy back. In
+ * the trace these threads launch nothing but copies; PyTorch's profiler also has ranges "gloo:…". Each collective
+ * becomes a call of its thread, from the start of its range or the end of the thread's previous call to the copy back.
+ * The wait of a thread that launches work for them becomes a call, too. */
 
-enum { SMALLEST_BYTES = 4096, FEWEST_COPIES = 3 }; /* copies of a thread, to be sure what it is for */
+enum { SMALLEST_BYTES = 4096, FEWEST_COPIES = 3 }; /* copies by which a thread is recognized */
 
-enum { LONG_NS = 1000000, SOON_NS = 2000000 }; /* a wait, and how soon after the collective's end it ends */
-static const double COVERED = 0.8;             /* of a wait, by collectives */
+enum {
+    LONG_NS = 1000000,
+    SOON_NS = 2000000
+};                                 /* the shortest wait; the longest time from a collective's end to the
+                                    * wait's end */
+static const double COVERED = 0.8; /* of a wait, by collectives */
 
 static const char plain_name[] = "collective on the host";
 
@@ -388,7 +392,7 @@ struct copies {
 /* Per thread of the host. */
 struct thread {
     bool launches_work;   /* kernels, graphs, fills */
-    size_t back, matched; /* copies to the device, and of them those of as many bytes as came to the host before */
+    size_t back, matched; /* copies to the device; those with the size of an earlier copy to the host */
 };
 
 static AORTA_ORDER(by_launch, struct copy, AORTA_UP(launched_ns));
@@ -432,7 +436,7 @@ static void find_threads(const struct aorta_trace_builder *builder, struct copie
     qsort(copies->items, copies->count, sizeof *copies->items, by_launch);
 }
 
-/* Sizes that came to the host: a batch that goes to the device never did. */
+/* Whether bytes of this size were copied to the host before. An input batch was not. */
 static bool came_to_host(const struct copies *copies, size_t before, int64_t bytes) {
     enum { LOOK_BACK = 64 };
     for (size_t i = before; i-- > 0 && i + LOOK_BACK >= before;)
@@ -472,7 +476,7 @@ static const struct aorta_trace_annotation *range_around(const struct aorta_trac
     return found;
 }
 
-/* From the thread's call before, which waited for the copy to the host, to the copy back. */
+/* From the end of the thread's previous call, which waited for the copy to the host, to the copy back. */
 static void add_between_calls(struct aorta_trace_builder *builder, const struct thread *threads, uint32_t plain,
                               struct aorta_arena *memory) {
     const size_t count = builder->calls.count;
@@ -490,7 +494,7 @@ static void add_between_calls(struct aorta_trace_builder *builder, const struct 
     }
 }
 
-/* When the collective that the thread waited for from `from_ns` to `to_ns` ended; INT64_MIN: it waited for none. */
+/* The end of the collective that the thread waited for from `from_ns` to `to_ns`; INT64_MIN if it waited for none. */
 static int64_t awaited_end(const struct aorta_intervals *ran, int64_t from_ns, int64_t to_ns) {
     int64_t end_ns = INT64_MIN;
     for (size_t i = aorta_intervals_first_after(ran, from_ns); i < ran->count && ran->items[i].start_ns < to_ns; i++)
@@ -501,7 +505,7 @@ static int64_t awaited_end(const struct aorta_intervals *ran, int64_t from_ns, i
     return covered >= COVERED * (double)(end_ns - from_ns) ? end_ns : INT64_MIN;
 }
 
-/* Threads that launch work, between two calls. */
+/* Waits of threads that launch work are long gaps between two of their calls. */
 static void add_waits(struct aorta_trace_builder *builder, const struct thread *threads, size_t count, uint32_t name,
                       struct aorta_arena *memory) {
     struct aorta_intervals ran = {0};
@@ -547,17 +551,16 @@ void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder) {
 
 /* ---- clocks ----
  *
- * Device clocks that are ahead of the host's. Work cannot start before the call that launches it, so a record that does
- * shows how far its device's clock is ahead at least: by its lead. Profilers convert device times to the host's clock,
- * and the conversion is off by microseconds, sometimes by far more.
+ * Device clocks that are ahead of the host's. Work cannot start before its launch. If a record does, its device's clock
+ * is ahead by at least that much, the lead. Profilers convert device times to the host's clock with an error of
+ * microseconds, sometimes far more.
  *
- * All times of the device move by the largest lead. Elsewhere the clock may be less ahead (it drifts), and work then
- * seems to start that much later than it did; but no work starts before its launch, which nothing would explain. A
- * launch of a graph counts once, by the first of its work. */
+ * All times of the device move by the largest lead. Where the clock is less ahead, as clocks drift, work then seems to
+ * start later than it did, but never before its launch. A launch of a graph counts once, by its first work. */
 
-/* Records can be damaged. So a lead counts if other calls have at least half of it: a few for a lead as of a
- * conversion, most calls of the device for a larger one, as where clocks have nothing in common. Times in whole
- * microseconds can lead by one. */
+/* As records can be damaged, a lead counts only if enough calls have at least half of it: a few if a conversion can
+ * explain it, most calls of the device if it is larger (unrelated clocks). Times in whole microseconds can lead by
+ * one. */
 enum { ROUNDING_NS = 1000, CONVERSION_NS = 1000000, FEWEST_CALLS = 3 };
 
 struct lead {
@@ -584,7 +587,7 @@ static struct lead *find_leads(const struct aorta_trace_builder *builder, size_t
     return leads;
 }
 
-/* The largest that counts, of one device, largest first; 0: none. */
+/* The largest lead of one device that counts; 0 if none. The leads are sorted, largest first. */
 static int64_t largest_lead(const struct lead *leads, size_t count) {
     for (size_t i = 0, half = 0; i < count && leads[i].ns > ROUNDING_NS; i++) {
         while (half < count && leads[half].ns >= leads[i].ns / 2) half++;
@@ -603,7 +606,7 @@ static bool can_move(const struct aorta_trace_builder *builder, struct aorta_dev
     return true;
 }
 
-/* What the file says of a step's time on all devices moves by what all of them moved. */
+/* A step's times on all devices move by the smallest shift of any device. */
 static void move_steps(struct aorta_trace_builder *builder, int64_t least_ns) {
     struct aorta_trace_step *steps = builder->steps.items;
     for (size_t i = 0; i < builder->steps.count; i++) {
@@ -630,8 +633,8 @@ void aorta_trace_set_clocks(struct aorta_trace_builder *builder) {
     struct aorta_arena scratch = {0};
     struct aorta_trace *trace = builder->trace;
     size_t count, same, capacity = 0;
-    /* Launches that a writer made up do not count, nor do those of our own captured steps and calls that share a
-     * number. */
+    /* Not if launches are unreliable: invented by a writer, of our own captured steps, or with correlations that calls
+     * share. */
     if (trace->own || trace->format == AORTA_TRACE_METRICS || trace->repeated) return;
     const struct lead *leads = find_leads(builder, &count, &scratch);
     for (size_t i = 0; !scratch.failed && i < count; i += same) {

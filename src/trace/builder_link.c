@@ -39,11 +39,11 @@ void aorta_trace_sort_work(struct aorta_trace_builder *builder) {
 
 /* ---- launches ---- */
 
-/* Calls by their correlation: of several the first of a known kind, else the first. */
+/* Calls by correlation: the first of a known kind, else the first. */
 struct call_index {
     struct aorta_table table;
     struct aorta_trace_call *calls;
-    size_t repeated; /* whose number an earlier one had, which had ended */
+    size_t repeated; /* calls with the correlation of an earlier call that had ended */
     bool external;   /* the numbers are Kineto's "External id" */
 };
 
@@ -67,7 +67,7 @@ static int precedence(const struct aorta_trace_call *call) {
     return aorta_trace_call_is_known(call) ? 0 : call->kind;
 }
 
-/* PyTorch with roctracer numbered launches and their work by "External id" alone; operations have another series. */
+/* PyTorch with roctracer numbered launches and their work only by "External id"; operations are numbered separately. */
 static bool is_external(const struct aorta_trace_builder *builder) {
     const struct trace_pending *pending = builder->pending.items;
     bool external = false;
@@ -176,7 +176,7 @@ static void link_waits(struct aorta_trace_builder *builder, const struct call_in
 
 /* ---- the calls that stay ---- */
 
-/* Drops those of no known kind, and gives work and waits the new numbers of theirs. */
+/* Drops calls of unknown kind and renumbers the calls of work and waits. */
 static void drop_calls(struct aorta_trace_builder *builder) {
     struct aorta_arena scratch = {0};
     struct aorta_trace_call *calls = builder->calls.items;
@@ -202,7 +202,7 @@ static void link_calls(struct aorta_trace_builder *builder) {
     aorta_trace_rows_sort(&builder->calls, sizeof(struct aorta_trace_call), call_order);
     keep_numbers(builder, index.external);
     builder->memory.failed |= !index_calls(&index, &builder->calls);
-    if (index.external && index.repeated) { /* of operations, then: no number is left */
+    if (index.external && index.repeated) { /* the numbers are those of operations: drop them all */
         keep_numbers(builder, true);
         index.repeated = 0;
     }
@@ -222,7 +222,7 @@ static bool same_work(const struct aorta_trace_work *a, const struct aorta_trace
            a->correlation && a->correlation == b->correlation && !a->graph;
 }
 
-/* Equal rows stand side by side, but for other work of the same times between them. */
+/* Equal rows are neighbours, but for other work of the same times between them. */
 static void drop_duplicates(struct aorta_trace_builder *builder) {
     struct trace_pending *rows = builder->pending.items;
     size_t count = 0;
@@ -280,7 +280,7 @@ static void count_overlaps(struct aorta_trace_builder *builder) {
 
 /* ---- collectives ---- */
 
-/* Nests the annotations of the backend, which marks each collective itself ("nccl:_all_gather_base"), or all other
+/* Nests the annotations of the backend, which marks each collective ("nccl:_all_gather_base"), or all remaining
  * ones. */
 static struct aorta_nest_range *nest_annotations(const struct aorta_trace_builder *builder, bool of_backend,
                                                  size_t *count, struct aorta_arena *memory) {
@@ -297,7 +297,7 @@ static struct aorta_nest_range *nest_annotations(const struct aorta_trace_builde
     return nest;
 }
 
-/* Facts of the request around the launch, for a collective kernel that carries none. */
+/* Gives a collective kernel without facts those of the request around its launch. */
 static void borrow_facts(struct aorta_trace_builder *builder, const struct aorta_nest_range *requests,
                          struct aorta_trace_work *work, const struct aorta_trace_call *call) {
     const uint32_t request =
@@ -315,7 +315,7 @@ static int32_t peer_in(const char *name) {
     return number <= INT32_MAX ? (int32_t)number : -1;
 }
 
-/* The backend's range around the launch names the collective: kernels may have one name for whatever is made of them.
+/* The backend's range around the launch names the collective: kernels of different collectives can have the same name.
  */
 static void name_by_backend(struct aorta_trace_builder *builder, const struct trace_surroundings *around,
                             struct aorta_trace_work *work, const struct aorta_trace_call *call) {
@@ -388,7 +388,7 @@ static void link_collectives(struct aorta_trace_builder *builder) {
     aorta_arena_free(&scratch);
 }
 
-/* A kernel's first launch may load it. */
+/* Marks the first kernel of each name, as its launch may load the kernel. */
 static void mark_first(struct aorta_trace_builder *builder) {
     struct aorta_arena scratch = {0};
     struct trace_pending *rows = builder->pending.items;
@@ -402,7 +402,7 @@ static void mark_first(struct aorta_trace_builder *builder) {
     aorta_arena_free(&scratch);
 }
 
-/* "gfx942" in the name of a Tensile kernel, which says "…_ISA942_…"; false: it says none. */
+/* Writes "gfx942" for a Tensile kernel with "…_ISA942_…" in its name. False if the name has no architecture. */
 static bool find_isa(const char *name, char isa[8]) {
     const char *at = strncmp(name, "Cijk_", 5) == 0 ? strstr(name, "_ISA") : NULL;
     const size_t length = at ? strspn(at + 4, "0123456789abcdef") : 0;
@@ -418,7 +418,7 @@ static bool is_named(const struct aorta_trace_builder *builder, int64_t device) 
     return false;
 }
 
-/* Where the file names no device, kernels that are made for one architecture name it. */
+/* If the file names no device, the name of a kernel made for one architecture does. */
 static void name_devices(struct aorta_trace_builder *builder) {
     enum { MOST = 64 };
     const struct trace_pending *rows = builder->pending.items;
@@ -438,7 +438,7 @@ static void name_devices(struct aorta_trace_builder *builder) {
     }
 }
 
-/* Steps of devices alone are left out where the host marks steps. */
+/* Drops steps of single devices if the host marks steps. */
 static void choose_steps(struct aorta_trace_builder *builder) {
     struct aorta_trace_step *steps = builder->steps.items;
     size_t used = 0;
@@ -449,12 +449,12 @@ static void choose_steps(struct aorta_trace_builder *builder) {
     builder->steps.count = used;
 }
 
-/* A profiler that records a window may still write what the window before it launched:
+/* A profiler that records a window may also write work launched in the previous window:
  *
  *   host                                     [calls of this window ...
  *   GPU    |of the last window|   nothing      |of this window ...
  *
- * Such work has no launch, ends before the first event of the host, and is shorter than the time between. */
+ * Such work has no launch and ends before the first host event. The pause after it is longer than its own duration. */
 static void drop_earlier(struct aorta_trace_builder *builder) {
     enum { LEAST_NS = 10000000 };
     struct trace_pending *pending = builder->pending.items;
@@ -508,11 +508,11 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     count_overlaps(builder);
 }
 
-/* ---- parts that were read side by side become one: rows of a part follow those before it, and name texts, streams,
- * threads, … by the numbers of the whole. Numbers are given in order of arrival, so they are those that one builder
- * would have given ---- */
+/* ---- parts that were read in parallel are joined: their rows are appended in order, and their numbers of texts,
+ * streams, threads, … become those of the whole. These are numbered in order of arrival, so the result equals that of
+ * one builder ---- */
 
-/* Rows without a map: their numbers shift by the number of such rows in the whole. */
+/* Kinds of rows without a map: their numbers shift by the number of such rows in the whole. */
 enum shift { SHIFT_COLLECTIVES = TRACE_MAP_COUNT, SHIFT_REQUESTS, SHIFT_RUNS, NUMBER_KINDS };
 
 struct appending {
@@ -592,13 +592,13 @@ static void map_all(struct appending *a) {
 
 enum { NUMBERS = 6 };
 
-/* Rows in order of arrival, and which members of them are numbers. */
+/* An array of rows in order of arrival, and the members of a row that are numbers. */
 struct kind_of_rows {
     size_t rows, size; /* the member of the builder */
     struct {
         size_t at;
         int kind;
-    } numbers[NUMBERS]; /* up to the first without a kind */
+    } numbers[NUMBERS]; /* ends at the first without a kind */
 };
 
 #define ROWS(member, type, ...)                                                                                        \
@@ -698,7 +698,7 @@ bool aorta_trace_builder_append(struct aorta_trace_builder *whole, struct aorta_
     if (aorta_trace_builder_captures(whole) != part->captures_before) return false;
     whole->memory.failed |= part->memory.failed;
     map_all(&a);
-    if (whole->memory.failed) return true; /* the end says so */
+    if (whole->memory.failed) return true; /* finish reports it */
     for (size_t i = 0; i < sizeof arriving / sizeof *arriving; i++) append_rows(&a, &arriving[i]);
     append_frames(&a);
     append_head(&a);

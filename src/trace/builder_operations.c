@@ -1,5 +1,5 @@
-/* Operations of the framework as they ran, with what their names and sizes say about kernels and collectives, and what
- * else ran on the host around a call. */
+/* Operations of the framework, the shapes of kernels and sizes of collectives that follow from them, and the callers of
+ * host calls. */
 #include "base/array.h"
 #include "base/sort.h"
 #include "trace/builder_internal.h"
@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORTEST_NS = 5000 }; /* what is shorter holds no wait worth a name */
+enum { SHORTEST_NS = 5000 }; /* shorter functions and operations are not stored as callers of a wait */
 
 /* ---- rows ---- */
 
-/* Some files write a number a line; here a list is one line: "[[768], [512, 768]]". */
+/* A list as one line, "[[768], [512, 768]]". Some files write one number per line. */
 static uint32_t list_text(struct aorta_trace_builder *builder, struct aorta_json_value list) {
     if (!list.length) return AORTA_TRACE_NONE;
     if (!memchr(list.text, '\n', list.length)) return aorta_trace_builder_text(builder, list.text, list.length);
@@ -65,7 +65,7 @@ uint32_t aorta_trace_add_shape_row(struct aorta_trace_builder *builder, const st
     return builder->memory.failed ? AORTA_TRACE_NONE : number;
 }
 
-/* Equal operations are counted once. */
+/* Work and bytes of equal operations are computed once. */
 static uint32_t add_shape(struct aorta_trace_builder *builder, uint32_t name, const struct aorta_operation *operation,
                           const struct aorta_trace_inputs *inputs, bool reads_values) {
     const struct aorta_trace_shape shape = {.op = name, .dims = inputs->dims, .types = inputs->types};
@@ -122,7 +122,7 @@ static const struct aorta_trace_operation *run_of(const struct aorta_trace_build
     return (const struct aorta_trace_operation *)builder->runs.items + operation->run;
 }
 
-/* Operations with a shape, by thread and time; made when it is first needed. */
+/* Operations with a shape, by thread and time; made at first use. */
 struct shaped {
     struct aorta_nest_range *nest; /* `number` is the operation's row */
     size_t count;
@@ -140,7 +140,7 @@ static void nest_shaped(const struct aorta_trace_builder *builder, struct shaped
     if (shaped->nest) aorta_nest_make(shaped->nest, shaped->count);
 }
 
-/* The innermost operation with a shape around the launch, if it does what the kernel does by its name. */
+/* The innermost operation with a shape around the launch, if its class fits the kernel's name. */
 static struct trace_operation *operation_around_launch(struct aorta_trace_builder *builder,
                                                        const struct aorta_trace_work *work, struct shaped *shaped) {
     enum aorta_work_class class = aorta_trace_work_class(builder, work->name);
@@ -163,7 +163,7 @@ static struct trace_operation *operation_of_number(const struct aorta_trace_buil
     return bsearch(&key, builder->operations.items, builder->operations.count, sizeof key, aorta_by_int64);
 }
 
-/* Some older files number kernels otherwise than operations. */
+/* In some older files, kernels and operations are numbered independently. */
 static bool is_launched_within(const struct aorta_trace_builder *builder, const struct aorta_trace_work *work,
                                const struct trace_operation *operation) {
     if (work->call == AORTA_TRACE_NONE) return true; /* nothing else is known */
@@ -201,12 +201,12 @@ void aorta_trace_link_shapes(struct aorta_trace_builder *builder) {
 
 /* ---- callers ---- */
 
-/* Whether it can be what made the call, which may last as long. */
+/* Whether a range that contains the call's start also contains its end and is long enough to be a caller. */
 static bool is_around(int64_t start_ns, int64_t end_ns, const struct aorta_trace_call *call) {
     return end_ns - start_ns >= SHORTEST_NS && end_ns >= call->end_ns;
 }
 
-/* aten::item is around aten::_local_scalar_dense, which synchronises: the program knows the outer one. */
+/* The outermost aten operation, which the program called: aten::item, not the aten::_local_scalar_dense within it. */
 static uint32_t operation_around(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
     const struct aorta_trace_operation *operations = trace->operations;
     uint32_t name = AORTA_TRACE_NONE;
@@ -219,7 +219,7 @@ static uint32_t operation_around(const struct aorta_trace *trace, const struct a
     return name;
 }
 
-/* Modules are no functions. */
+/* The innermost caller; modules of PyTorch are skipped. */
 static uint32_t name_around(const struct aorta_trace *trace, const struct aorta_nest_range *items, size_t count,
                             const struct aorta_trace_call *call) {
     uint32_t at = aorta_nest_find(items, count, sizeof *items, call->thread, call->start_ns);
@@ -249,9 +249,9 @@ void aorta_trace_link_callers(struct aorta_trace_builder *builder) {
     aorta_arena_end(&scratch, &builder->memory);
 }
 
-/* ---- what the names and sizes in a file say about collectives ---- */
+/* ---- kind and bytes of collectives ---- */
 
-/* By PyTorch's names and ours; -1: not known. */
+/* Reads PyTorch's names of types and ours; -1 if unknown. */
 static int64_t element_bytes(const char *name) {
     const struct aorta_element *element = aorta_element_named(name);
     enum aorta_dtype dtype;
@@ -273,7 +273,7 @@ void aorta_trace_collective_complete(const struct aorta_trace *trace, struct aor
     if (size > 0 && !__builtin_mul_overflow(elements, size, &bytes)) collective->bytes = bytes;
 }
 
-/* ---- of the operation that launched the kernel ---- */
+/* ---- collectives that only their operation describes ---- */
 
 /* PyTorch's name of an input's type. */
 static uint32_t scalar_type(struct aorta_trace_builder *builder, struct aorta_json_value type) {
@@ -286,7 +286,7 @@ static uint32_t scalar_type(struct aorta_trace_builder *builder, struct aorta_js
     return aorta_trace_builder_text(builder, element->name, strlen(element->name));
 }
 
-/* The number of the largest tensor among the inputs, and its elements; -1: there is none. */
+/* The index of the largest tensor among the inputs, and its elements; -1 if there is none. */
 static int largest_tensor(const struct aorta_inputs *inputs, int64_t *elements) {
     int found = -1;
     for (int i = 0; i < inputs->count; i++) {
@@ -329,9 +329,9 @@ bool aorta_trace_collective_of_operation(struct aorta_trace_builder *builder, ui
     return true;
 }
 
-/* Ranges of NVTX and roctx. With torch.autograd.profiler.emit_nvtx PyTorch marks its operations so, and puts into their
- * names what differs from run to run: "aten::mm, seq = 500, op_id = 1001, sizes = [[8, 4], [4, 2]]"
- * (torch/csrc/profiler/util.cpp, getNvtxStr). They become operations with that name, number and these shapes. */
+/* Ranges of NVTX and roctx. With torch.autograd.profiler.emit_nvtx PyTorch marks its operations with such ranges and
+ * puts the facts of each run into their names: "aten::mm, seq = 500, op_id = 1001, sizes = [[8, 4], [4, 2]]"
+ * (torch/csrc/profiler/util.cpp, getNvtxStr). They become operations with this name, autograd number and shapes. */
 
 /* The text after a word in the name, before `end`; NULL: the name does not contain the word. */
 static const char *behind(const char *name, const char *end, const char *word) {
@@ -346,7 +346,7 @@ static int64_t number_at(const char *at, const char *end) {
     return at > from ? number : -1;
 }
 
-/* From the bracket that opens to the one that closes; length 0: there are none. */
+/* The list from its opening to its closing bracket; length 0 if there is none. */
 static struct aorta_json_value list_at(const char *at, const char *end) {
     int depth = 0;
     for (const char *to = at; at && to < end; to++) {
@@ -356,7 +356,7 @@ static struct aorta_json_value list_at(const char *at, const char *end) {
     return (struct aorta_json_value){0};
 }
 
-/* The end of the name proper. */
+/* The end of the operation's name, before its facts. */
 static const char *find_facts(const char *name, const char *end) {
     static const char *const words[] = {", seq = ", ", op_id = ", ", sizes = ["};
     const char *first = end;
@@ -377,22 +377,22 @@ void aorta_trace_builder_marked(struct aorta_trace_builder *builder, const char 
                                               .dims = list_at(sizes, end),
                                               .sequence = sequence ? number_at(sequence, end) : -1,
                                               .gradient = behind(name, facts, "Backward") != NULL};
-    /* The request of a collective says nothing here, and hides the operation around it. */
+    /* A request of a collective has no facts here and would hide the operation around it. */
     if (facts < end && facts - name == sizeof request - 1 && aorta_begins(name, request)) return;
     range.name = aorta_trace_builder_text(builder, name, (size_t)(facts - name));
-    /* Ranges of the program have no number of autograd, shapes or namespace. */
+    /* Ranges of the program have no autograd number, shapes or namespace. */
     if (facts < end && (operation.sequence >= 0 || operation.dims.length > 2 || behind(name, facts, "::")))
         aorta_trace_builder_operation(builder, &range, -1, &operation);
     else
         aorta_trace_builder_annotation(builder, &range);
 }
 
-/* The operations of the framework as they ran: nested with the ranges of the program, and each piece of device work
- * linked to the innermost that launched it. */
+/* Operations of the framework are nested with the ranges of the program, and each piece of device work is linked to the
+ * innermost that launched it. */
 
 /* ---- nesting ---- */
 
-/* The members by which operations nest. */
+/* Operations are nested as ranges, so they must begin with the same members. */
 _Static_assert(offsetof(struct aorta_trace_operation, start_ns) == offsetof(struct aorta_nest_range, start_ns) &&
                    offsetof(struct aorta_trace_operation, end_ns) == offsetof(struct aorta_nest_range, end_ns) &&
                    offsetof(struct aorta_trace_operation, thread) == offsetof(struct aorta_nest_range, thread) &&
@@ -427,7 +427,7 @@ static void link_work(const struct aorta_trace_builder *builder, const struct tr
     }
 }
 
-/* Among equal ones the operation is before the range. */
+/* If an operation and a range have equal times, the operation is the outer one. */
 void aorta_trace_link_operations(struct aorta_trace_builder *builder) {
     struct aorta_trace *trace = builder->trace;
     if (!builder->runs.count) return;
@@ -439,17 +439,17 @@ void aorta_trace_link_operations(struct aorta_trace_builder *builder) {
     link_work(builder, &builder->captured);
 }
 
-/* Files of programs without a device, or recorded without it: the time that each operation of the host took itself,
- * without those within it, is a piece of work, and a thread is its stream. Time between operations is nobody's. */
+/* If a file has no device work, the self time of each host operation becomes work, with its thread as stream. Time
+ * between operations is not counted. */
 
 struct sweep {
     struct aorta_trace_builder *builder;
-    struct open {       /* operations around each other, the innermost last */
-        int64_t end_ns; /* not beyond that of the one around it */
+    struct open {       /* open operations, the innermost last */
+        int64_t end_ns; /* at most that of the operation around it */
         uint32_t row;
     } * open;
     size_t depth, capacity;
-    int64_t at_ns; /* until here all is given away */
+    int64_t at_ns; /* time up to here is already assigned */
 };
 
 static void add_until(struct sweep *sweep, int64_t until_ns) {

@@ -7,7 +7,7 @@
 
 /* ---- what a graph runs ---- */
 
-/* Work as it differs from other work of the graph, and its place. */
+/* The features of work by which graphs are compared, and its place in the graph. */
 struct piece {
     const char *name; /* of kernels; "": not known */
     uint32_t kind, place;
@@ -24,9 +24,9 @@ static struct piece piece_of(const struct aorta_trace *trace, const struct aorta
 struct capture {
     const struct aorta_trace *trace;
     const struct aorta_captured_graph *graph;
-    struct piece *pieces; /* ordered; where names are not known, as they were launched */
+    struct piece *pieces; /* sorted; in launch order if names are unknown */
     bool named;
-    bool unknown; /* some names are, some are not: it can be no graph's */
+    bool unknown; /* only some names are known: no launch can match */
 };
 
 struct captures {
@@ -53,7 +53,7 @@ static struct capture make_capture(const struct aorta_trace *trace, const struct
 /* ---- launches ---- */
 
 struct replays {
-    struct graph_replay *items; /* in the order of their calls, as far as they are there */
+    struct graph_replay *items; /* in the order of their calls */
     size_t count;
 };
 
@@ -84,7 +84,7 @@ static struct replays find_replays(const struct aorta_trace *trace, struct aorta
 
 /* ---- which capture ---- */
 
-/* An unnamed launch of a product's operation starts a kernel of products, and so on. */
+/* The first kernel of each captured operation must have a class that fits, as a matrix product for aten::mm. */
 static bool classes_agree(const struct capture *capture, const struct aorta_trace *trace,
                           const struct graph_replay *replay) {
     for (size_t i = 0; i < replay->count; i++) {
@@ -99,7 +99,7 @@ static bool classes_agree(const struct capture *capture, const struct aorta_trac
     return true;
 }
 
-/* `pieces`: the replay's, ordered. */
+/* `pieces`: those of the replay, sorted. */
 static bool fits(const struct capture *capture, const struct aorta_trace *trace, const struct graph_replay *replay,
                  const struct piece *pieces) {
     if (capture->unknown || capture->graph->count != replay->count) return false;
@@ -170,7 +170,7 @@ static bool all_alike(const struct choice *choice) {
     return true;
 }
 
-/* Prefers captures of the trace's own rank. (vLLM records captures of rank 0 only.) */
+/* Prefers captures in the same trace, then of the same rank. (vLLM records captures only on rank 0.) */
 static void choose(struct choice *choice, const struct captures *captures, const struct aorta_trace *trace,
                    const struct graph_replay *replay, const struct piece *pieces) {
     choice->count = 0;
@@ -195,11 +195,11 @@ struct joining {
     struct choice choice;
     struct piece *pieces; /* of one launch */
     uint32_t *taken;      /* by capture: launches in the range at hand */
-    const char *range;    /* in which the launches before were */
+    const char *range;    /* of the previous launches */
     uint32_t last_operation;
 };
 
-/* Pieces of one model captured one after the other are alike: the first launch of a step is of the first, and so on. */
+/* Graphs captured for equal parts of a model are alike, so the launches of a step use them in turn. */
 static const struct capture *next_of(struct joining *joining, const struct graph_replay *replay) {
     const struct choice *choice = &joining->choice;
     uint32_t operation = joining->trace->work[replay->work[0]].operation;

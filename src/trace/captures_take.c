@@ -1,5 +1,5 @@
-/* What captures say, taken over by the trace whose launches replay them: each launch gets runs of the operations that
- * its graph was captured in. */
+/* Copies the facts of captures to the launches that replay them: each launch gets runs of the operations in which its
+ * graph was captured. */
 #include "base/intern.h"
 #include "trace/captures.h"
 
@@ -9,13 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of rows of one trace in the trace that takes them over; NONE: not taken yet. */
+/* A trace with captures. The arrays map its row numbers to those in the trace of the launches; NONE if not copied
+ * yet. */
 struct source {
     const struct aorta_trace *trace;
     uint32_t *texts, *shapes, *inputs, *groups, *threads, *places, *graphs;
     uint32_t *launches; /* by captured work: its place */
-    uint32_t *runs;     /* by operation: the run added last, */
-    uint32_t *stamp;    /* and of which replay, + 1 */
+    uint32_t *runs;     /* by operation: its latest run, … */
+    uint32_t *stamp;    /* … and that run's replay, + 1 */
 };
 
 /* Runs are numbered after the trace's operations, until they are among them. */
@@ -30,7 +31,7 @@ struct taking {
     size_t source_count;
     struct run *runs;
     size_t run_count, run_capacity;
-    uint32_t *chain; /* operations around each other */
+    uint32_t *chain; /* nested operations, the innermost first */
     size_t chain_capacity;
     size_t collective_capacity, place_count, place_capacity;
     struct aorta_arena memory;
@@ -53,7 +54,7 @@ static uint32_t take_text(struct taking *taking, struct source *source, uint32_t
     return source->texts[text];
 }
 
-/* One more row of an array of the trace; NULL: no memory. */
+/* Appends a row to an array of the trace; NULL if memory is exhausted. */
 static void *one_more(struct taking *taking, void *array, size_t *count, size_t size) {
     void *items;
     memcpy(&items, array, sizeof items);
@@ -131,7 +132,7 @@ static uint32_t take_group(struct taking *taking, struct source *source, uint32_
     return source->groups[group] = (uint32_t)trace->group_count - 1;
 }
 
-/* `known`: the number of the same place before; NONE: there is none yet. */
+/* `known` stores the place's number; NONE if it has none yet. */
 static uint32_t take_place(struct taking *taking, struct source *source, int64_t at_ns, uint32_t thread,
                            uint32_t *known) {
     struct aorta_trace *trace = taking->trace;
@@ -151,7 +152,7 @@ struct replaying {
     uint32_t around; /* row of the trace's operations[]: around the launch */
 };
 
-/* A moment of the capture, drawn to the length of the launch. */
+/* A time of the capture, scaled to the duration of the launch. */
 static int64_t drawn(const struct taking *taking, const struct graph_replay *replay, int64_t at_ns) {
     const struct aorta_trace_call *call = &taking->trace->calls[replay->call];
     const struct aorta_captured_graph *graph = replay->graph;
@@ -176,7 +177,7 @@ static struct run run_of(struct taking *taking, const struct replaying *at, uint
     return run;
 }
 
-/* With those around it, the outer ones first. */
+/* Adds runs of the operation and those around it, the outermost first. */
 static uint32_t add_run(struct taking *taking, const struct replaying *at, uint32_t operation) {
     struct source *source = at->source;
     size_t depth = 0;
@@ -209,7 +210,7 @@ static void take_facts(struct taking *taking, struct source *source, struct aort
     facts.out_splits = take_text(taking, source, facts.out_splits);
     facts.group = take_group(taking, source, facts.group);
     facts.annotation = AORTA_TRACE_NONE;
-    facts.sequence = -1; /* that of the capture */
+    facts.sequence = -1; /* the stored one is that of the capture */
     work->collective = (uint32_t)trace->collective_count;
     taking->memory.failed |= !aorta_array_append(&trace->collectives, &taking->collective_capacity,
                                                  &trace->collective_count, &facts, sizeof facts);
@@ -243,7 +244,7 @@ static void take_replay(struct taking *taking, const struct graph_replay *replay
     }
 }
 
-/* ---- the trace's arrays anew ---- */
+/* ---- merging the runs into the trace ---- */
 
 struct numbered {
     struct aorta_trace_operation operation;
@@ -277,7 +278,7 @@ static void put_runs(struct taking *taking) {
     for (size_t i = 0; i < trace->captured_count; i++) renumber(&trace->captured[i].operation, now);
 }
 
-/* The modules and functions in which a graph was captured; the trace's own are there. */
+/* Copies the modules and functions in which a graph was captured, unless the capture is in the same trace. */
 static void take_functions(struct taking *taking, struct source *source, const struct aorta_captured_graph *graph) {
     struct aorta_trace *trace = taking->trace;
     const struct aorta_trace *from = source->trace;
@@ -317,7 +318,7 @@ static struct source *source_of(struct taking *taking, const struct aorta_trace 
     return source;
 }
 
-/* `row_of` has place for the work of the longest launch, `sources` for a trace of each. */
+/* `row_of` has space for the work of the longest launch, `sources` for one trace per launch. */
 static void take_all(struct taking *taking, const struct graph_replay *replays, size_t count, uint32_t *row_of) {
     for (size_t i = 0; i < count && !taking->memory.failed; i++) {
         if (!replays[i].source) continue;

@@ -58,7 +58,7 @@ static void append(struct aorta_csv *csv, int letter) {
     aorta_text_append(&csv->row, &byte, 1);
 }
 
-/* Behind the opening quote, up to and with the closing one. */
+/* From after the opening quote up to and including the closing one. */
 static aorta_status read_quoted(struct aorta_csv *csv) {
     int letter;
     for (;;) {
@@ -80,7 +80,7 @@ static aorta_status read_quoted(struct aorta_csv *csv) {
     }
 }
 
-/* One field with the comma or line end behind it; *last: it was the row's. */
+/* One field and the comma or line end after it; *last: the field ends the row. */
 static aorta_status read_field(struct aorta_csv *csv, bool *last) {
     int letter;
     if (csv->count == MOST_COLUMNS) return broken(csv, "a row of more than 256 fields");

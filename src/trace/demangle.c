@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* The C++ library knows how; the program is C, so it is looked up when it is needed. */
+/* The program is C, so the C++ library is loaded at run time. */
 char *aorta_demangle(const char *name) {
     if (!aorta_begins(name, "_Z")) return NULL;
     void *library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);

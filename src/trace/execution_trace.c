@@ -26,7 +26,7 @@ struct aorta_execution_traces {
     size_t count, capacity;
     struct file *files;
     size_t file_count, file_capacity;
-    struct aorta_text text; /* of a list, while it is made */
+    struct aorta_text text; /* scratch for a list */
 };
 
 bool aorta_execution_trace_is(const char *head, size_t length) {
@@ -36,7 +36,7 @@ bool aorta_execution_trace_is(const char *head, size_t length) {
 
 /* ---- the nodes of a file ---- */
 
-/* A node of the file; length 0: not in it. Schemas before 1.0.2 have all members in the node itself. */
+/* Members of a node; length 0 if absent. Schemas before 1.0.2 have all members in the node itself. */
 struct parts {
     struct aorta_json_value name, number, dims, types, values, strides;
 };
@@ -71,7 +71,7 @@ static void read_parts(struct aorta_json_value node, struct parts *parts) {
     }
 }
 
-/* ---- as the profiler writes it ---- */
+/* ---- conversion to the profiler's format ---- */
 
 /* "Tensor(float)" is "float", "GenericList[Tensor(float),…]" a "TensorList", "Int" a "Scalar". */
 static void put_type(struct aorta_json_value type, struct aorta_text *out) {
@@ -112,7 +112,7 @@ static struct aorta_json_value keep(struct aorta_execution_traces *traces, const
     return (struct aorta_json_value){copy, length};
 }
 
-/* The list of types, and with `values` that of values. */
+/* The list of types, or of values if `values`. */
 static struct aorta_json_value converted(struct aorta_execution_traces *traces, const struct parts *parts,
                                          bool values) {
     struct aorta_json_cursor types = aorta_json_elements(parts->types), at = aorta_json_elements(parts->values);
@@ -133,7 +133,7 @@ static struct aorta_json_value converted(struct aorta_execution_traces *traces, 
     return keep(traces, text->data, text->length);
 }
 
-/* Nodes without shapes or number say nothing. */
+/* Nodes without shapes or number are skipped. */
 static void add_node(struct aorta_execution_traces *traces, struct aorta_json_value value) {
     struct parts parts;
     struct node node = {.file = (uint32_t)traces->file_count - 1};

@@ -1,5 +1,5 @@
-/* Ranks and steps of several traces: which rank each is of, and steps that are numbered alike, joined from layers, or
- * taken from repetition or from ranges of the program. */
+/* Ranks and steps of several traces: the rank of each, steps from repetition or from ranges of the program, steps
+ * joined from layers, and equal numbers in all traces. */
 #include "base/sort.h"
 #include "trace/infer.h"
 #include "trace/kernel_names.h"
@@ -12,7 +12,7 @@
 
 enum { UNKNOWN = -1 };
 
-/* From the first start to the last end, on the clock of the day; false: it is not known. */
+/* From the first start to the last end, as time of day. False if that is unknown. */
 static bool find_extent(const struct aorta_trace *trace, int64_t *from_ns, int64_t *to_ns) {
     if (trace->base_ns == INT64_MIN || !trace->work_count) return false;
     int64_t last_ns = INT64_MIN;
@@ -38,7 +38,7 @@ static bool is_named(const struct aorta_trace_list *list, size_t trace) {
     return list->items[trace]->rank < 0;
 }
 
-/* Whether the names of files say a rank twice, of recordings at one time. */
+/* Whether two file names have the same rank although they were recorded at the same time. */
 static bool are_of_hosts(const struct aorta_trace_list *list, const int *ranks) {
     for (size_t i = 0; i < list->count; i++)
         for (size_t j = 0; j < i; j++)
@@ -62,9 +62,10 @@ int *aorta_trace_ranks_known(const struct aorta_trace_list *list, struct aorta_a
     return ranks;
 }
 
-/* Cycles of a profile schedule: a file for each, of the same rank, whose steps go on where the one before stopped. */
+/* Cycles of a profile schedule: one file each, of the same rank, with steps that continue those of the previous
+ * file. */
 
-/* One program wrote them: in the same folder, on the same device. */
+/* Whether one program wrote both: same folder, process and devices. */
 static bool are_of_one_run(const struct aorta_trace *a, const struct aorta_trace *b) {
     const char *slash = strrchr(a->path, '/'), *other = strrchr(b->path, '/');
     const size_t folder = slash ? (size_t)(slash - a->path) : 0;
@@ -75,7 +76,7 @@ static bool are_of_one_run(const struct aorta_trace *a, const struct aorta_trace
     return true;
 }
 
-/* Marked by a profiler, so that two files with the same numbers are of two runs, or of two ranks that are not named. */
+/* Only steps marked by a profiler count: files with the same numbers are then of two runs, or of two unnamed ranks. */
 static bool is_before(const struct aorta_trace *a, const struct aorta_trace *b) {
     const int rank = a->rank >= 0 ? a->rank : aorta_trace_rank_in_path(a->path);
     const int other = b->rank >= 0 ? b->rank : aorta_trace_rank_in_path(b->path);
@@ -94,7 +95,7 @@ size_t aorta_trace_later_cycles(const struct aorta_trace_list *list, size_t trac
 
 size_t aorta_trace_take_last_cycle(struct aorta_trace_list *list) {
     size_t cycles = 1, used = 0;
-    /* From the front: what is dropped has later ones, which stay. */
+    /* Every trace that is dropped has a later one that stays. */
     for (size_t i = 0; i < list->count; i++) {
         const size_t behind = aorta_trace_later_cycles(list, i);
         if (behind + 1 > cycles) cycles = behind + 1;
@@ -127,7 +128,8 @@ struct when {
     bool timed, job;
 };
 
-/* Old exports of nsys have no time of day, and only made-up times begin in the same nanosecond: they show no job. A
+/* Old exports of nsys have no time of day. Traces that begin in the same nanosecond have artificial times. Neither
+ * shows that two traces are of one job. A
  * rank may record later than the other ranks of its job, but not by an hour. */
 static bool are_apart(const struct when *a, const struct when *b) {
     if ((a->job && b->job) || strcmp(a->trace->path, b->trace->path) == 0) return false;
@@ -166,7 +168,7 @@ void aorta_spool_number_ranks(struct aorta_trace_list *list) {
     int32_t next = 0, former = -1;
     size_t count = 0;
     struct aorta_trace **spools = calloc(list->count + 1, sizeof *spools);
-    if (!spools) return; /* they keep the ranks they have; who needs different ones says so */
+    if (!spools) return; /* ranks stay as they are; callers check for duplicates */
     for (size_t i = 0; i < list->count; i++) {
         if (list->items[i]->rank >= next) next = list->items[i]->rank + 1;
         if (list->items[i]->format == AORTA_TRACE_SPOOL) spools[count++] = list->items[i];
@@ -186,17 +188,16 @@ enum {
     LONGEST = 64, /* period */
     FEWEST = 4    /* steps that show it */
 };
-/* By chance one of 3 million series is as regular. A recording has a few hundred, and each is tried with 63 periods. */
+/* One of 3 million random series is as regular. A recording has a few hundred, each tested with 63 periods. */
 static const double LEAST_STRENGTH = 5;
-static const double AS_STRONG = 0.9; /* twice a period shows as much as the period */
-static const double MOST_TIES =
-    0.9; /* a share of the variance; clocks of coarse resolution make periods of their own */
+static const double AS_STRONG = 0.9; /* a multiple of a period is as strong as the period */
+static const double MOST_TIES = 0.9; /* share of the variance; coarse clocks cause artificial periods */
 
 struct value {
     int64_t value, place;
 };
 
-/* Ranks around 0, equal values share theirs. Returns the share of the variance that ties take away. */
+/* Ranks centered at 0; equal values share a rank. Returns the share of the variance lost to ties. */
 static double rank(struct value *values, size_t count, double *ranks) {
     const double middle = (double)(count - 1) / 2, n = (double)count;
     double ties = 0;
@@ -210,13 +211,13 @@ static double rank(struct value *values, size_t count, double *ranks) {
     return ties / (n * n * n - n);
 }
 
-/* A sum of squares with so many degrees of freedom (the cube root of Wilson and Hilferty). */
+/* A sum of squares with `freedom` degrees of freedom, in standard deviations (Wilson and Hilferty's cube root). */
 static double deviations(double squares, double freedom) {
     const double spread = 2 / (9 * freedom);
     return (cbrt(squares / freedom) - (1 - spread)) / sqrt(spread);
 }
 
-/* What a period explains. */
+/* The evidence for a period. */
 struct tried {
     struct aorta_layers layers;
     double squares; /* with period - 1 degrees of freedom */
@@ -239,8 +240,8 @@ static struct tried try_period(const double *ranks, size_t count, size_t period,
     return (struct tried){found, squares};
 }
 
-/* The shortest divisor of the period that explains as much: the whole period explains no more beyond it than chance
- * would. */
+/* The shortest divisor of the period that explains as much: what the whole period explains in addition is not
+ * significant. */
 static size_t shortest(const struct tried *tried, size_t period) {
     for (size_t part = 3; 2 * part <= period; part++) {
         if (period % part || tried[part].layers.strength < LEAST_STRENGTH) continue;
@@ -289,8 +290,8 @@ static int64_t middle_of(const struct aorta_trace_step *step) {
     return start_of(step) + (end_of(step) - start_of(step)) / 2;
 }
 
-/* How far the numbers of the steps are from those of the first trace's: by the two that are nearest in time, as one
- * trace may begin some steps before the other. False: they meet none. */
+/* The offset between the steps' numbers and those of the first trace, from the two steps nearest in time, as one trace
+ * may begin some steps earlier. False if no two steps are near each other. */
 static bool find_shift(const struct aorta_found_steps *first, const struct aorta_found_steps *other, int64_t *shift) {
     int64_t least_ns = INT64_MAX, length_ns = 0;
     *shift = 0;
@@ -374,7 +375,7 @@ static void join_layers_of(struct aorta_found_steps *found, const struct aorta_l
     found->count = count;
 }
 
-/* The trace with the most evidence says which layers of all traces make a step. */
+/* The trace with the strongest evidence decides for all traces which layers form a step. */
 static void join_layers(struct aorta_found_steps *found, size_t count) {
     struct aorta_layers best = {0};
     for (size_t i = 0; i < count; i++) {
@@ -409,7 +410,7 @@ aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list) {
     struct aorta_found_steps *found = aorta_arena_alloc(&memory, list->count * sizeof *found);
     bool all = found != NULL;
     for (size_t i = 0; found && i < list->count; i++) {
-        if (!list->items[i]->work_count) continue; /* a launcher, say: no device work of its own */
+        if (!list->items[i]->work_count) continue; /* without device work, as a launcher's */
         struct aorta_arena scratch = {0};
         aorta_trace_find_repeated_steps(list->items[i], &scratch, &found[i]);
         aorta_arena_end(&scratch, &memory);
@@ -422,23 +423,23 @@ aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list) {
     return found_steps_end(found, list->count, &memory);
 }
 
-/* ---- steps from what a program or its engine marks with ranges of its own ---- */
+/* ---- steps from ranges of the program or its engine ---- */
 
 /* A kind of ranges: which names, and whether a step begins with the range or after it. */
 struct rule {
     enum aorta_step_source source;
     bool after;
-    const char *prefix; /* of the names; NULL: a pattern says which */
+    const char *prefix; /* of the names; NULL: names match a pattern instead */
 };
 static const struct rule rules[] = {
     {AORTA_STEPS_BY_OPTIMIZER, true, "Optimizer.step#"},
-    {AORTA_STEPS_BY_ENGINE, false, "step["},    /* SGLang, with ranges of the next kind around them */
+    {AORTA_STEPS_BY_ENGINE, false, "step["},    /* SGLang; the next kind of ranges may enclose them */
     {AORTA_STEPS_BY_ENGINE, false, "execute_"}, /* vLLM: execute_model, execute_context_1(…), execute_32_… */
 };
 
 /* ---- one trace ---- */
 
-/* Which texts are names of marks. */
+/* By text: whether it is the name of a range that marks steps. */
 static bool *find_names(const struct aorta_trace *trace, const struct rule *rule,
                         const struct aorta_kernel_patterns *pattern, struct aorta_arena *memory) {
     bool *marks = aorta_arena_alloc(memory, aorta_trace_text_count(trace));
@@ -470,8 +471,8 @@ static void keep_one_name(const struct aorta_trace *trace, bool *marks) {
     if (best != AORTA_TRACE_NONE) marks[best] = true;
 }
 
-/* Ranges within a mark mark nothing. A step lasts until the next one begins; the last one as long as its range, and
- * where steps begin after ranges there is none. */
+/* Ranges within a marking range are ignored. A step ends where the next one begins. The last step ends with its range,
+ * or is dropped if steps begin after ranges. */
 static size_t fill_steps(const struct aorta_trace *trace, const bool *marks, bool after,
                          struct aorta_trace_step *steps) {
     size_t count = 0;
@@ -503,8 +504,8 @@ static void find_marked(const struct aorta_trace *trace, const struct rule *rule
 
 /* ---- all traces ---- */
 
-/* By one rule; *done: all traces with device work have steps now. As many ranges on each rank are the same ones, in
- * whatever clock: a program marks all of its steps. */
+/* Applies one rule; *done is set if all traces with device work have steps now. If all ranks have equally many ranges,
+ * their numbers agree without comparing clocks, as a program marks all of its steps. */
 static aorta_status apply(struct aorta_trace_list *list, const struct rule *rule,
                           const struct aorta_kernel_patterns *pattern, bool *done) {
     struct aorta_arena memory = {0};

@@ -7,18 +7,18 @@
 #include <stdlib.h>
 
 enum {
-    FEWEST_KERNELS = 4, /* of a step: below that anything repeats, and a loop has */
-    FEWEST_SHORT = 20,  /* so many steps at least; */
-    MOST_AFTER = 8,     /* with so many other kernels behind it, it is the end of a recording */
+    FEWEST_KERNELS = 4, /* of a step; a loop of fewer needs … */
+    FEWEST_SHORT = 20,  /* … at least as many steps as this; */
+    MOST_AFTER = 8,     /* with so many other kernels after it, it is the end of a recording */
     CANDIDATES = 16,
-    SAMPLES = 16,        /* steps whose idle times are looked at */
-    LAYER = 64,          /* kernels of a layer at most: a loop of more is a step */
-    LAYER_OF_PASS = 128, /* the same where other kernels come between passes, always as many layers apart */
-    LATEST = 512,        /* so many repetitions show whether they are layers */
-    LONG_NS = 20000      /* kernels as long as this show what they work on */
+    SAMPLES = 16,        /* steps whose idle times are compared */
+    LAYER = 64,          /* maximum kernels of a layer; a longer loop is a step */
+    LAYER_OF_PASS = 128, /* this maximum if other kernels separate passes of equally many layers */
+    LATEST = 512,        /* repetitions that are tested for layers */
+    LONG_NS = 20000      /* durations of kernels this long depend on their data */
 };
-static const double REGULAR_SHARE = 0.5; /* of what lies between the first and the last step that must repeat */
-static const double LEAST_SHARE = 0.05;  /* of the recording: a long start-up is no reason to find nothing */
+static const double REGULAR_SHARE = 0.5; /* of the work between the first and the last step that must repeat */
+static const double LEAST_SHARE = 0.05;  /* of the recording; low, as a start-up can be long */
 static const double EQUAL_SHARE = 0.95;  /* of the kernels of two steps */
 /* Minimum share of the recording for a loop of few kernels: at the end of the recording, and elsewhere. */
 static const double SHORT_SHARE = 0.01, SHORT_WITHIN = 0.25;
@@ -31,7 +31,7 @@ struct sequence {
     const struct aorta_trace *trace;
     uint32_t *rows; /* of work[] */
     size_t count;
-    uint32_t *starts; /* by name: where its positions begin in `positions`; one more at the end */
+    uint32_t *starts; /* by name: index of its first position in `positions`; ends with the total */
     uint32_t *positions;
     size_t name_count;
 };
@@ -44,7 +44,7 @@ struct anchor {
 };
 
 struct steps {
-    uint32_t *begins; /* positions in the sequence where steps begin, and where the last one ends */
+    uint32_t *begins; /* positions in the sequence where steps begin, and the end of the last step */
     size_t count;     /* of begins */
 };
 
@@ -65,7 +65,7 @@ static void sort_by_name(struct sequence *sequence) {
     const struct aorta_trace_work *work = sequence->trace->work;
     for (size_t i = 0; i < sequence->count; i++) starts[work[sequence->rows[i]].name + 1]++;
     for (size_t i = 0; i < sequence->name_count; i++) starts[i + 1] += starts[i];
-    for (size_t i = sequence->count; i-- > 0;) { /* from behind, each name's place moves down to its beginning */
+    for (size_t i = sequence->count; i-- > 0;) { /* backwards: each name's place moves down to its beginning */
         uint32_t name = work[sequence->rows[i]].name;
         sequence->positions[--starts[name + 1]] = (uint32_t)i;
     }
@@ -105,7 +105,8 @@ static size_t count_of(const struct sequence *sequence, uint32_t name) {
 
 /* ---- anchors ---- */
 
-/* The most frequent distance between two kernels of a name, and how much of the recording such distances cover. */
+/* The distance between consecutive kernels of a name that covers most of the recording, and how many kernels it
+ * covers. */
 static struct anchor measure(const struct sequence *sequence, uint32_t name, uint32_t *gaps) {
     const uint32_t *positions = sequence->positions + sequence->starts[name];
     size_t count = count_of(sequence, name);
@@ -122,7 +123,7 @@ static struct anchor measure(const struct sequence *sequence, uint32_t name, uin
     return anchor;
 }
 
-/* Whether most of what lies between the first and the last regular one is regular, and equal kernel by kernel. */
+/* Whether most steps between the first and the last regular one are regular, and equal kernel by kernel. */
 static bool repeats(const struct sequence *sequence, const struct anchor *anchor) {
     const uint32_t *positions = sequence->positions + sequence->starts[anchor->name];
     size_t count = count_of(sequence, anchor->name), compared = 0, equal = 0, first = SIZE_MAX, last = 0;
@@ -161,8 +162,8 @@ static bool optimizes_at(const struct sequence *sequence, size_t position) {
     return aorta_kernel_is_of_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, position)));
 }
 
-/* The position after an optimizer kernel: the one with the longest run of other kernels after it. `period`: there is
- * none. */
+/* The position after the optimizer kernel with the longest run of non-optimizer kernels after it; `period` if there is
+ * no optimizer kernel. */
 static size_t behind_optimizer(const struct sequence *sequence, size_t first, size_t period) {
     size_t best = period, longest = 0;
     for (size_t i = 0; i < period; i++) {
@@ -176,7 +177,7 @@ static size_t behind_optimizer(const struct sequence *sequence, size_t first, si
     return best;
 }
 
-/* Where the device was idle longest, over some steps. */
+/* The position with the longest idle time before it, summed over some steps. */
 static size_t behind_idle(const struct sequence *sequence, const uint32_t *begins, size_t steps, size_t period) {
     size_t best = 0;
     int64_t longest_ns = -1;
@@ -195,7 +196,8 @@ static size_t behind_idle(const struct sequence *sequence, const uint32_t *begin
 
 /* ---- steps ---- */
 
-/* Positions of the anchor with `shift` kernels more, where what follows is about as long as a step. */
+/* Collects the positions `shift` kernels after the anchor's, unless the distance to a neighbour is too short for a
+ * step. */
 static void collect(const struct sequence *sequence, const struct anchor *anchor, size_t shift, struct steps *steps) {
     const uint32_t *positions = sequence->positions + sequence->starts[anchor->name];
     size_t count = count_of(sequence, anchor->name);
@@ -220,9 +222,9 @@ static int64_t launched_ns(const struct sequence *sequence, size_t position) {
     return launch_of(sequence->trace, work_at(sequence, position));
 }
 
-/* The first collective, copy to the device or fill that is launched between the kernel before this one and this one: a
- * stage of a pipeline first receives, and a step may first copy its input or clear its output. Fills before a copy of
- * results are of the step before. The kernel itself where there is none. */
+/* The first collective, copy to the device or fill launched between the previous kernel and this one, else this kernel:
+ * a pipeline stage first receives, and a step may first copy its input or clear its output. Fills before a copy of
+ * results belong to the previous step. */
 static const struct aorta_trace_work *first_of_step(const struct sequence *sequence, size_t position) {
     const struct aorta_trace *trace = sequence->trace;
     const struct aorta_trace_work *first = work_at(sequence, position);
@@ -269,17 +271,18 @@ static bool has_optimizer(const struct sequence *sequence, size_t first, size_t 
     return false;
 }
 
-/* The place of the next beginning whose stretch is longer or shorter than the period. */
+/* The index of the next beginning whose distance to the one after it differs from the period. */
 static size_t next_irregular(const struct steps *steps, size_t place, size_t period) {
     while (place + 1 < steps->count && steps->begins[place + 1] - steps->begins[place] == period) place++;
     return place;
 }
 
-/* Layers of forward passes are no steps: between two passes are other kernels, always as many layers apart.
+/* Layers of forward passes are no steps. They show as other kernels between passes of equally many layers:
  *
  *     layer | layer | layer | head, embedding, layer | layer | layer | head, embedding, layer …
  *
- * Keeps the beginnings of passes, and returns their period; the anchor's: these are steps. */
+ * Keeps only the beginnings of passes and returns their period; returns the anchor's period if the beginnings are
+ * steps. */
 static size_t keep_passes(const struct sequence *sequence, const struct anchor *anchor, struct steps *steps) {
     enum { FEWEST_LAYERS = 3 };
     const size_t period = anchor->period, first = next_irregular(steps, 0, period);
@@ -300,7 +303,8 @@ static size_t keep_passes(const struct sequence *sequence, const struct anchor *
     return (layers - 1) * period + length;
 }
 
-/* The host does more between two steps than between two layers, and layers compute with other data. */
+/* Layers differ from steps in launch intervals, as the host does more between steps, and in the durations of long
+ * kernels. */
 static void find_layers(const struct sequence *sequence, const struct steps *steps, size_t period,
                         struct aorta_arena *memory, struct aorta_layers *layers) {
     int64_t intervals[LATEST], lengths[LATEST];
@@ -327,7 +331,7 @@ static void make_steps(const struct sequence *sequence, const struct anchor *anc
     const uint32_t *positions = sequence->positions + sequence->starts[anchor->name];
     struct steps steps = {.begins = aorta_arena_alloc(memory, count * sizeof *steps.begins)};
     if (memory->failed) return;
-    size_t regular = 0; /* the beginnings of regular steps, to look into them */
+    size_t regular = 0; /* the number of regular steps, whose beginnings are stored */
     for (size_t i = 0; i + 1 < count; i++)
         if (positions[i + 1] - positions[i] == anchor->period) steps.begins[regular++] = positions[i];
     size_t shift = behind_optimizer(sequence, steps.begins[0], anchor->period);
@@ -340,12 +344,13 @@ static void make_steps(const struct sequence *sequence, const struct anchor *anc
 
 /* ---- loops of few kernels ---- */
 
-/* Kernels from `begin` to `end` that are each those of `period` places before. */
+/* Kernels from `begin` to `end`, each with the name of the one `period` places before. */
 struct loop {
     size_t begin, end, period;
 };
 
-/* The loops of this period; takes those that are longer than *best. `behind`: and end so near the end at most. */
+/* Stores the longest loop of this period if it is longer than *best and ends at most `behind` kernels before the
+ * end. */
 static void find_loops_of(const struct sequence *sequence, size_t period, size_t behind, struct loop *best) {
     for (size_t at = period, run = 0; at <= sequence->count; at++) {
         if (at < sequence->count && name_at(sequence, at) == name_at(sequence, at - period)) {
@@ -374,7 +379,7 @@ static void make_short_steps(const struct sequence *sequence, struct loop loop, 
     struct steps steps = {.begins = aorta_arena_alloc(memory, (limit + 1) * sizeof *steps.begins)};
     if (memory->failed) return;
     for (size_t at = loop.begin; count < limit; at += loop.period) steps.begins[count++] = (uint32_t)at;
-    /* the first follows other work */
+    /* the idle time before the first one follows other work */
     const size_t shift = behind_idle(sequence, steps.begins + 1, count - 1, loop.period);
     for (size_t i = 0; i < count; i++) steps.begins[i] += (uint32_t)shift;
     while (count && steps.begins[count - 1] >= sequence->count) count--;
@@ -383,10 +388,10 @@ static void make_short_steps(const struct sequence *sequence, struct loop loop, 
     find_layers(sequence, &steps, loop.period, memory, &found->layers);
 }
 
-/* ---- steps that differ in length, as sequences of words do ---- */
+/* ---- steps of different lengths, as for sequences of different lengths ---- */
 
-/* What a kernel is for, whichever was chosen for its size: its category where it multiplies or attends, else its name
- * up to the parameters of its template. `kinds`: by name. */
+/* Sets for each name the kind of its kernel, which does not depend on the input's size: the category of matrix
+ * products, convolutions and attention, else the name without template arguments. */
 static void sort_kinds(const struct sequence *sequence, uint32_t *kinds) {
     for (uint32_t i = 0; i < sequence->name_count; i++) {
         const char *name = count_of(sequence, i) ? aorta_trace_text(sequence->trace, i) : "";
@@ -399,7 +404,7 @@ static void sort_kinds(const struct sequence *sequence, uint32_t *kinds) {
     }
 }
 
-/* The share of kernels that two stretches have in common, by what they are for. `scratch` has space for both. */
+/* The share of kernels, by kind, that two consecutive stretches have in common. `scratch` has space for both. */
 static double likeness(const struct sequence *sequence, const uint32_t *kinds, const uint32_t *begins,
                        uint32_t *scratch) {
     const size_t left = begins[1] - begins[0], right = begins[2] - begins[1];
@@ -435,7 +440,7 @@ static bool are_steps(const struct sequence *sequence, const uint32_t *kinds, co
     return (double)alike >= REGULAR_UNEVEN * (double)(gaps - 1);
 }
 
-/* Behind each run of the optimizer's kernels. */
+/* After each run of the optimizer's kernels. */
 static void begin_behind_optimizer(const struct sequence *sequence, struct steps *steps) {
     bool within = false;
     steps->count = 0;
@@ -446,7 +451,7 @@ static void begin_behind_optimizer(const struct sequence *sequence, struct steps
     }
 }
 
-/* At each kernel of a name; the idle time before them together. */
+/* Begins a step at each kernel of a name. Returns the total idle time before them. */
 static int64_t begin_at(const struct sequence *sequence, uint32_t name, struct steps *steps) {
     int64_t idle_ns = 0;
     const uint32_t *positions = sequence->positions + sequence->starts[name];
@@ -459,7 +464,7 @@ static int64_t begin_at(const struct sequence *sequence, uint32_t name, struct s
     return idle_ns;
 }
 
-/* Where the kernels of a name begin steps, the longest idle time before them says which name it is. */
+/* Chooses among names whose kernels could begin steps: the name with the most idle time before its kernels. */
 static bool begin_uneven(const struct sequence *sequence, const uint32_t *kinds, uint32_t *scratch, struct steps *steps,
                          size_t *median) {
     int64_t longest_ns = -1;
@@ -492,9 +497,9 @@ static void make_uneven_steps(const struct sequence *sequence, size_t fewest, st
         fill(sequence, median, &steps, memory, found);
 }
 
-/* A loop at the end of a recording is the purpose of the recording, whatever repeats before it, for example autotuning.
- * A loop elsewhere, for example before an evaluation, must be a large part of the recording. `regular`: NULL where no
- * step of many kernels repeats exactly. */
+/* A loop at the end of a recording is its purpose, even if other work repeats before it, as in autotuning. A loop
+ * elsewhere, as before an evaluation, must be a large part of the recording. `regular` is NULL if no step of many
+ * kernels repeats exactly. */
 static void make_found(const struct sequence *sequence, const struct anchor *regular, struct aorta_arena *memory,
                        struct aorta_found_steps *found) {
     const bool most = regular && (double)regular->covered >= REGULAR_SHARE * (double)sequence->count;
@@ -508,7 +513,7 @@ static void make_found(const struct sequence *sequence, const struct anchor *reg
                          found);
 }
 
-/* Steps of one of many streams that are a small part of the recording, and not its end, say little about it. */
+/* Whether the steps are only a small part of the recording and not at its end, as those of one of many streams. */
 static bool are_little(const struct aorta_trace *trace, const struct aorta_found_steps *found) {
     if (!found->count) return false;
     const int64_t end_ns = trace->work[trace->work_count - 1].end_ns;
@@ -519,7 +524,6 @@ static bool are_little(const struct aorta_trace *trace, const struct aorta_found
            (double)covered_ns < LEAST_SHARE * (double)(end_ns - trace->work[0].start_ns);
 }
 
-/* The steps of one trace; none when nothing repeats. */
 void aorta_trace_find_repeated_steps(const struct aorta_trace *trace, struct aorta_arena *memory,
                                      struct aorta_found_steps *found) {
     struct anchor chosen;

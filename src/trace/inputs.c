@@ -19,10 +19,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- names of what was unpacked ---- */
+/* ---- names of unpacked files ---- */
 
-/* Replaces each path of the folder by the name that the user gave. Files unpacked from unpacked files are newer, so the
- * newest name is replaced first. "": no memory. */
+/* Replaces paths of unpacked files by the names that the user gave. Newer names come first, as a file unpacked from an
+ * unpacked file is newer. "" if memory is exhausted. */
 static const char *shown_text(struct aorta_unpacking *unpacking, const char *text) {
     for (size_t i = unpacking->count; i > 0; i--) {
         const struct aorta_unpacked_name *name = &unpacking->names[i - 1];
@@ -48,7 +48,7 @@ void aorta_skip(struct aorta_skipped *skipped, const char *folder, const char *n
     skipped->count++;
 }
 
-/* The first trace names what was skipped. */
+/* Lists the skipped files in the first trace's warnings. */
 static void note_skipped(struct aorta_unpacking *unpacking, struct aorta_trace *trace) {
     struct aorta_skipped *skipped = &unpacking->skipped;
     unpacking->memory.failed |= skipped->names.failed;
@@ -61,7 +61,7 @@ static void note_skipped(struct aorta_unpacking *unpacking, struct aorta_trace *
         (struct aorta_trace_warning){(int64_t)skipped->count, -1, NULL, aorta_trace_text(trace, text)};
 }
 
-/* Traces from the `from`th on, and messages, name what the user named; the first trace names what was skipped. */
+/* Gives traces from `from` on the names that the user gave; the first one lists skipped files. */
 static void name_traces(struct aorta_unpacking *unpacking, size_t from) {
     const struct aorta_trace_list *list = unpacking->list;
     if (from < list->count) note_skipped(unpacking, list->items[from]);
@@ -87,7 +87,7 @@ static aorta_status name_failure(struct aorta_unpacking *unpacking, aorta_status
 
 /* ---- files that repeat the work of other files, such as a merged file in the folder of its parts ---- */
 
-/* Names and lengths of a trace's work: merging changes neither, whatever it does to clocks. */
+/* A hash of the names and durations of a trace's work, which merging does not change, unlike times. */
 struct signature {
     uint64_t sum;
     size_t count;
@@ -123,7 +123,7 @@ static size_t find_twin(const struct repeating *r, size_t trace) {
     return at;
 }
 
-/* `trace` says so, of each file once. */
+/* The warning, in `trace`, is given once per file. */
 static void drop(struct repeating *r, size_t trace, size_t repeated) {
     r->gone[repeated] = true;
     if (r->file[repeated] == repeated)
@@ -275,7 +275,7 @@ aorta_status aorta_trace_check_unused(const char *folder, const char *option) {
 struct facts {
     dev_t device;
     ino_t number;
-    off_t size;     /* < 0: of no other file, as it is unknown */
+    off_t size;     /* < 0: unknown; then unique */
     uint64_t hash;  /* of the first bytes; 0: not needed yet */
     int64_t copies; /* other paths of the same content */
 };
@@ -286,7 +286,7 @@ static struct facts facts_of(const char *path, size_t place) {
     return (struct facts){.device = found.st_dev, .number = found.st_ino, .size = found.st_size};
 }
 
-/* Up to the first piece that differs. What cannot be read is no copy: its reader says why. */
+/* Compares up to the first difference. An unreadable file is no copy; its reader reports the error. */
 static bool same_bytes(const char *left, const char *right) {
     enum { PIECE = 1 << 16 };
     FILE *files[2] = {fopen(left, "rbe"), fopen(right, "rbe")};
@@ -315,8 +315,8 @@ static bool are_copies(const char *left, struct facts *a, const char *right, str
     return hash_beginning(left, a) == hash_beginning(right, b) && same_bytes(left, right);
 }
 
-/* Trainers leave a trace under the names of two tools: torch_profiler/ and chrome_trace/. `facts` has a place for each
- * path. Files of different ranks hardly ever have one size, and then differ early. */
+/* Trainers store one trace twice, in torch_profiler/ and chrome_trace/. `facts` has space for each path. Comparing is
+ * fast, as files of different ranks rarely have equal sizes and then differ early. */
 static void drop_copies(struct paths *paths, struct facts *facts) {
     size_t count = 0;
     for (size_t i = 0, k; i < paths->count; i++) {
@@ -332,7 +332,7 @@ static void drop_copies(struct paths *paths, struct facts *facts) {
     paths->count = count;
 }
 
-/* At the first trace of the file; those before `from` were in the list already. */
+/* Warns in the file's first trace. Traces before `from` were in the list already. */
 static void note_copies(const struct paths *paths, const struct facts *facts, struct aorta_trace_list *list,
                         size_t from) {
     for (size_t i = 0; i < paths->count; i++) {
@@ -344,9 +344,9 @@ static void note_copies(const struct paths *paths, const struct facts *facts, st
     }
 }
 
-/* ---- all of them ---- */
+/* ---- all inputs ---- */
 
-/* Drops files that yield to other files of the folder, whose files begin at `first`. */
+/* Drops files of a folder that are read only if it has no other traces (aorta_trace_yields). They begin at `first`. */
 static void drop_yielding(struct paths *paths, size_t first) {
     size_t count = first;
     bool others = false;
@@ -396,7 +396,8 @@ static aorta_status unpack_all(struct aorta_unpacking *unpacking, struct paths *
     return NULL;
 }
 
-/* Recorded by what marks no steps itself, and with its kernels. Other recorders do, or nobody wanted any. */
+/* Whether to infer steps: only for recorders that cannot mark them, and if kernels were recorded. For all other
+ * recorders, unmarked steps were not wanted. */
 static bool without_marks(const struct aorta_trace_list *list) {
     for (size_t i = 0; i < list->count; i++) {
         const enum aorta_trace_format by = list->items[i]->format;
@@ -444,7 +445,7 @@ static aorta_status take_companions(struct paths *paths, struct aorta_execution_
     return NULL;
 }
 
-/* The files' execution traces give shapes to the other files' operations. */
+/* Execution traces among the files give shapes to operations of the traces. */
 static aorta_status open_with_companions(struct paths *paths, const struct aorta_trace_options *options,
                                          struct aorta_trace_list *list) {
     struct aorta_trace_options more = options ? *options : (struct aorta_trace_options){0};

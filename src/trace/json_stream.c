@@ -17,16 +17,16 @@ struct aorta_json_stream {
     size_t capacity;
     size_t at, end;        /* window[at … end) is not passed yet */
     int64_t window_offset; /* of window[0] in the file */
-    int64_t offset;        /* of what was handed out last */
-    struct {               /* the next window: MARGIN bytes for what is left of this one, then what was read */
+    int64_t offset;        /* of the last value */
+    struct {               /* the next window: MARGIN bytes for the rest of the current one, then bytes read ahead */
         char *window;
         size_t capacity, end; /* 0: nothing was read */
     } ahead;
     bool ended; /* nothing comes after window[end] */
     bool failed, truncated;
-    aorta_status deferred; /* of a read ahead: what the next one says */
+    aorta_status deferred; /* error of a read ahead, returned by the next read */
     int depth;             /* brackets entered */
-    bool first[MAX_DEPTH]; /* nothing was taken yet from the object or array at this depth */
+    bool first[MAX_DEPTH]; /* no item was read yet at this depth */
     char close[MAX_DEPTH];
 };
 
@@ -120,7 +120,7 @@ static void bring_forward(struct aorta_json_stream *stream) {
     stream->at = 0;
 }
 
-/* The next window becomes this one, which it is exchanged for. */
+/* Swaps the window with the one read ahead and copies the rest into it. False if the rest is too long. */
 static bool exchange(struct aorta_json_stream *stream) {
     const size_t left = stream->end - stream->at;
     if (!stream->ahead.end || left > MARGIN) return false;
@@ -138,7 +138,7 @@ static bool exchange(struct aorta_json_stream *stream) {
     return true;
 }
 
-/* From what was read ahead, else from the file; first what says whether it is a trace at all. */
+/* Takes bytes read ahead, else reads the file. The first read is short, as the file may be no trace. */
 static aorta_status read_some(struct aorta_json_stream *stream, size_t *got) {
     const bool first = !stream->window_offset && !stream->end;
     const size_t place = first ? FIRST_READ : stream->capacity - stream->end;
@@ -156,7 +156,7 @@ static aorta_status read_some(struct aorta_json_stream *stream, size_t *got) {
     return status ? status : aorta_source_read(stream->source, to, place, got);
 }
 
-/* Brings more of the file behind window[end], keeping window[at … end). */
+/* Brings more of the file after window[end], keeping window[at … end). */
 static aorta_status refill(struct aorta_json_stream *stream) {
     if (exchange(stream)) return NULL;
     if (stream->at && stream->end - stream->at <= stream->capacity / 2) bring_forward(stream);
@@ -254,8 +254,8 @@ static bool begins_value(char c) {
            c == 'N' || c == 'I'; /* NaN and Infinity, which Python writes */
 }
 
-/* Finds the end of the value that comes next. `keep`: with all of it in the window, *length bytes from `at`; else `at`
- * moves behind it. */
+/* Finds the end of the next value. With `keep` all of it is in the window, *length bytes from `at`; else `at`
+ * moves to its end. */
 static aorta_status pass(struct aorta_json_stream *stream, bool keep, size_t *length) {
     char letter;
     AORTA_TRY(aorta_json_stream_peek(stream, &letter));

@@ -1,4 +1,4 @@
-/* What a kernel is and is for, by its name; names that C++ compilers mangled. */
+/* Classes and categories of kernels by name, short names, and mangled C++ names. */
 #include "trace/kernel_names.h"
 #include "base/array.h"
 
@@ -15,13 +15,14 @@ struct writer {
 };
 
 static void put(struct writer *writer, const char *bytes, size_t length) {
-    if (writer->length + length >= writer->size) return; /* only what is behind is lost */
+    if (writer->length + length >= writer->size) return; /* only the rest is lost */
     memcpy(writer->text + writer->length, bytes, length);
     writer->length += length;
     writer->text[writer->length] = '\0';
 }
 
-/* <source-name>: its length in decimal, then itself. Returns it and moves *at behind it; NULL: there is none. */
+/* <source-name>: its length in decimal, then the name. Returns the name and moves *at to its end; NULL if there is
+ * none. */
 static const char *source_name(const char **at, size_t *length) {
     size_t count = 0;
     const char *name = *at;
@@ -32,7 +33,7 @@ static const char *source_name(const char **at, size_t *length) {
     return name;
 }
 
-/* "Li4E", "Lb1E": the value of a template argument. Returns what is behind it; NULL: it is none. */
+/* "Li4E", "Lb1E": the value of a template argument. Returns its end, or NULL if it is no such value. */
 static const char *behind_literal(const char *at) {
     if (at[0] != 'L' || at[1] < 'a' || at[1] > 'z') return NULL;
     at += 2 + (at[2] == 'n');
@@ -40,7 +41,8 @@ static const char *behind_literal(const char *at) {
     return *at == 'E' ? at + 1 : NULL;
 }
 
-/* Whatever has a name among the template arguments and, as nobody looks where they end, the parameters. */
+/* Writes the named template arguments. Named parameters are included, as the end of the arguments is not searched
+ * for. */
 static void put_arguments(struct writer *writer, const char *at) {
     const char *separator = "<";
     while (*at) {
@@ -81,8 +83,8 @@ bool aorta_mangled_names(const char *name, char *text, size_t size) {
 
 /* ---- the tables ---- */
 
-/* A word that begins the kernel's own name, or a part of it behind a namespace, an underscore or a mangled length.
- * `operation` names the collective where the library has no other; NULL: the rest of the name may say it. */
+/* A word that begins the kernel's own name, or a part of it after a namespace, an underscore or a mangled length.
+ * `operation` names the collective if the word implies it; NULL if only the rest of the name may. */
 static const struct {
     const char *word;
     enum aorta_kernel_class class;
@@ -94,7 +96,7 @@ static const struct {
     {"hwq_mark", AORTA_KERNEL_STAMP, NULL}, /* of aorta hwq (src/hwq/kernels/kernels.cu) */
     {"hwq_hold", AORTA_KERNEL_GATE, NULL},
     {"aorta_collective", AORTA_KERNEL_COLLECTIVE,
-     NULL}, /* where no kernel has a name: measure/kineto_write_events.c, aorta_collective_… */
+     NULL}, /* our name for unnamed kernels: measure/kineto_write_events.c, aorta_collective_… */
     {"nccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* ncclDevKernel_AllGather_RING_LL, ncclKernel_…, ncclSymkDevKernel_… */
     {"rccl", AORTA_KERNEL_COLLECTIVE, NULL},  /* rcclDevKernel_…; most of RCCL's are called nccl… */
     {"msccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* RCCL's MSCCL and MSCCL++ algorithms: mscclKernel_Sum_half_… */
@@ -134,7 +136,7 @@ static const struct {
     {"reduce_scatter_push", AORTA_KERNEL_COLLECTIVE, NULL},
     {"reduce_scatter_pull", AORTA_KERNEL_COLLECTIVE, NULL},
     {"reduce_scatter_m_kernel", AORTA_KERNEL_COLLECTIVE, NULL},
-    /* Tokens to their experts and back, to each rank what is its: DeepEP and its forks, MORI, TensorRT-LLM. */
+    /* Dispatch of tokens to experts and combine, across ranks: DeepEP and its forks, MORI, TensorRT-LLM. */
     {"ep::internode", AORTA_KERNEL_COLLECTIVE, "AllToAll"}, /* deep_ep::internode::dispatch, …_ll::combine */
     {"ep::intranode", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
     {"EpDispatch", AORTA_KERNEL_COLLECTIVE, "AllToAll"}, /* mori::moe::EpDispatchIntraNodeKernel */
@@ -157,8 +159,8 @@ static const struct {
     {"rocshmem", AORTA_KERNEL_COLLECTIVE, NULL},
 };
 
-/* Looked for in the name of a collective kernel, in this order, whatever the case and underscores. Point-to-point
- * kernels are what all-to-all is made of. */
+/* Searched in the name of a collective kernel, in this order, ignoring case and underscores. Send and receive count as
+ * all-to-all, which is made of them. */
 static const struct {
     const char *word;
     enum aorta_collective collective;
@@ -199,7 +201,7 @@ bool aorta_collective_in(const char *text, enum aorta_collective *kind) {
     return find_operation(text, strlen(text), kind);
 }
 
-/* ---- a user's own ---- */
+/* ---- patterns of the user ---- */
 
 struct aorta_kernel_patterns {
     regex_t *items;
@@ -267,7 +269,7 @@ static const char *behind_brackets(const char *text) {
     return text;
 }
 
-/* Without a return type that says when the template exists:
+/* The name without a return type that is a condition of the template:
  * "std::enable_if<(((8)>(0)))&&…, void>::type vllm::fused_add_rms_norm_kernel<…>(…)". */
 static const char *own_name(const char *name) {
     static const char type[] = "::type";
@@ -338,7 +340,7 @@ static bool in_name(char c) {
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Up to where a template argument ends that stands alone. */
+/* The end of a template argument that is alone. */
 static size_t name_length(const char *name, size_t length) {
     size_t end = strcspn(name, ">,");
     return end < length ? end : length;
@@ -352,7 +354,7 @@ static bool says_nothing(const char *name, size_t length) {
     return false;
 }
 
-/* "gemvx::kernel": what encloses a name that could be any kernel's is a part of it. */
+/* "gemvx::kernel": the namespace is part of a name that is too general alone. */
 static size_t with_namespace(const char *name, size_t from, size_t end) {
     const bool any = says_nothing(name + from, end - from) || (end - from == 6 && !strncmp(name + from, "kernel", 6));
     if (!any || from < 3 || name[from - 1] != ':' || !in_name(name[from - 3])) return from;
@@ -360,8 +362,8 @@ static size_t with_namespace(const char *name, size_t from, size_t end) {
     return from;
 }
 
-/* What a generic kernel of PyTorch ("vectorized_elementwise_kernel") does: the first functor among its template
- * arguments. Length 0: none. */
+/* The function that a generic kernel of PyTorch ("vectorized_elementwise_kernel") applies: the first functor among its
+ * template arguments. *length is 0 if there is none. */
 static const char *find_functor(const char *arguments, size_t *length) {
     static const char *const marks[] = {"Functor", "functor", "_kernel_cuda", "_kernel_impl", "Ops"};
     *length = 0;
@@ -386,7 +388,7 @@ static bool is_generic(const char *name, size_t length) {
     return false;
 }
 
-/* Cut names say so. */
+/* A name that is cut ends in an ellipsis. */
 static const char *put_name(char *text, size_t size, const char *name) {
     static const char ellipsis[] = "…";
     size_t length = strlen(name);
@@ -400,7 +402,7 @@ static const char *put_name(char *text, size_t size, const char *name) {
     return text;
 }
 
-/* Where the words are that say what the kernel is. */
+/* Finds the part of the name that identifies the kernel. */
 static void find_words(const char *name, size_t *first, size_t *end) {
     size_t length = head_length(name), from = length;
     while (from > 0 && in_name(name[from - 1])) from--;
@@ -457,7 +459,7 @@ static const struct {
 } categories[AORTA_CATEGORY_COUNT] = {
     {"gemm", AORTA_WORK_GEMM},
     {"experts", AORTA_WORK_GEMM},
-    {"convolution", AORTA_WORK_GEMM}, /* that is how they run */
+    {"convolution", AORTA_WORK_GEMM}, /* convolutions run as matrix products */
     {"attention", AORTA_WORK_ATTENTION},
     {"norm", AORTA_WORK_REDUCTION},
     {"activation", AORTA_WORK_POINTWISE},

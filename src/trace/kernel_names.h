@@ -1,4 +1,4 @@
-/* What a kernel is, by its name: the one table of collective kernels. */
+/* Classifies kernels by name; has the table of collective kernels. */
 #ifndef AORTA_TRACE_KERNEL_NAMES_H
 #define AORTA_TRACE_KERNEL_NAMES_H
 
@@ -13,8 +13,8 @@
 enum aorta_kernel_class {
     AORTA_KERNEL_COMPUTE,
     AORTA_KERNEL_COLLECTIVE,
-    AORTA_KERNEL_STAMP, /* writes timestamps of this program's recorder: no work of the step */
-    AORTA_KERNEL_CLOCK, /* keeps the device's clock: neither */
+    AORTA_KERNEL_STAMP, /* writes timestamps of our recorder; not part of the step */
+    AORTA_KERNEL_CLOCK, /* aligns the device's clock with the host's; not part of the step */
     AORTA_KERNEL_GATE,  /* holds a stream until all is queued behind it (aorta hwq): it waits, and is waited for */
 };
 
@@ -27,7 +27,7 @@ struct aorta_kernel_kind {
 static inline bool aorta_begins(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
 }
-/* Whether one of the parts, of which NULL is the last, is in the text, in letters of any case. */
+/* Whether the text contains one of the parts, in any case. The list ends with NULL. */
 bool aorta_has_any(const char *text, const char *const *parts);
 
 /* Patterns of names, for example of a user's own collective kernels (--comm-pattern), which are tried before the
@@ -38,22 +38,22 @@ struct aorta_kernel_patterns;
  * it once for each pattern; *patterns starts as NULL. */
 AORTA_MUST_USE aorta_status aorta_kernel_patterns_add(struct aorta_kernel_patterns **patterns, const char *regex);
 void aorta_kernel_patterns_free(struct aorta_kernel_patterns *patterns); /* NULL is fine */
-/* Whether one of them is in the name; NULL: none is. */
+/* Whether a pattern matches the name; false if `patterns` is NULL. */
 bool aorta_kernel_patterns_match(const struct aorta_kernel_patterns *patterns, const char *name);
 
 /* `patterns` may be NULL. Names may be demangled, mangled or cut. */
 struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct aorta_kernel_patterns *patterns);
 
-/* Whether the text has the word of a collective, as names of kernels and operations do: "symm_mem::…all_gather". */
+/* Whether the text contains the name of a collective, as in "symm_mem::…all_gather". */
 bool aorta_collective_in(const char *text, enum aorta_collective *kind);
 
-/* Whether a compute kernel of no known category is called as communication is: "dispatch", "combine", "a2a". */
+/* Whether a compute kernel of unknown category has a name that suggests communication: "dispatch", "combine", "a2a". */
 bool aorta_kernel_may_communicate(const char *name);
-/* A pattern for aorta_kernel_patterns_add that such a kernel has: its name without type and arguments. Writes at most
+/* Writes a pattern for aorta_kernel_patterns_add that matches the kernel: its name without type and arguments, at most
  * `size` bytes. */
 void aorta_kernel_pattern_of(const char *name, char *pattern, size_t size);
 
-/* Whether this program launches such kernels to measure, not to work: figures leave them out. */
+/* Whether our own program launches such kernels for measurement; figures exclude them. */
 bool aorta_kernel_only_measures(enum aorta_kernel_class class);
 
 /* A name that fits a line: without return type, namespaces, parameters and template arguments, but with the functor of
@@ -62,14 +62,14 @@ bool aorta_kernel_only_measures(enum aorta_kernel_class class);
  * not C++ are not shortened otherwise. */
 const char *aorta_kernel_short_name(const char *name, char *text, size_t size);
 
-/* ---- what compute kernels are for, by their names: the one table is categories.def ---- */
+/* ---- categories of compute kernels, by name (categories.def) ---- */
 
 enum aorta_category {
     AORTA_CATEGORY_GEMM,        /* matrix products */
-    AORTA_CATEGORY_EXPERTS,     /* those of a mixture of experts, and grouped ones */
+    AORTA_CATEGORY_EXPERTS,     /* matrix products of a mixture of experts, and grouped products */
     AORTA_CATEGORY_CONVOLUTION, /* convolutions */
     AORTA_CATEGORY_ATTENTION,   /* attention, paged or not */
-    AORTA_CATEGORY_NORM,        /* normalisations, with what is fused into them */
+    AORTA_CATEGORY_NORM,        /* normalisations and operations fused into them */
     AORTA_CATEGORY_ACTIVATION,  /* SiLU, GELU and their gates */
     AORTA_CATEGORY_ROPE,        /* rotary positions */
     AORTA_CATEGORY_CACHE,       /* writes of keys and values to their cache */
@@ -89,27 +89,27 @@ enum aorta_category {
 const char *aorta_category_name(enum aorta_category category); /* "gemm", "experts", … */
 
 enum aorta_category aorta_kernel_category(const char *kernel);
-/* The category for an operation of this class whose kernel name says nothing. */
+/* The category for an operation of this class if the kernel's name has none. */
 enum aorta_category aorta_category_of_class(enum aorta_work_class class);
 
 /* The class of a kernel by its name, where its operation is not known. */
 enum aorta_work_class aorta_kernel_work_class(const char *kernel);
 /* Whether a compute kernel multiplies matrices (convolutions included), by its name: "Cijk_…", "nvjet_…", "…gemm…". */
 bool aorta_kernel_is_gemm(const char *kernel);
-/* An optimizer's name is in it, or the kernel takes lists of tensors, as those of optimizers do. */
+/* Whether the name contains an optimizer's name, or the kernel takes lists of tensors, as optimizers' kernels do. */
 bool aorta_kernel_is_of_optimizer(const char *name);
 
-/* ---- names as C++ compilers mangle them (Itanium C++ ABI, section 5.1), which is how CUPTI gives kernels' ---- */
+/* ---- mangled C++ names (Itanium C++ ABI, section 5.1), as in CUPTI's records ---- */
 
-/* The name in full as C++ writes it, by the C++ library of the machine; NULL when it is not mangled or there is no such
- * library. The caller frees it. */
+/* Demangles a name with the machine's C++ library. NULL if it is not mangled or there is no such library. The caller
+ * frees it. */
 char *aorta_demangle(const char *name);
 
-/* The names that a mangled one is made of, without a library: "void at::native::fill_kernel<FillFunctor>(", of template
- * arguments only what has a name, of parameters nothing. False when it is not mangled or not understood. */
+/* Reads a mangled name without a library: "void at::native::fill_kernel<FillFunctor>(", with only the named template
+ * arguments and no parameters. False if it is not mangled or not understood. */
 bool aorta_mangled_names(const char *name, char *text, size_t size);
 
-/* ---- from where to where a copy goes, as its name says ---- */
+/* ---- directions of copies, by name ---- */
 
 enum aorta_copied {
     AORTA_COPIED_TO_DEVICE,
@@ -126,7 +126,7 @@ enum aorta_copied {
 enum aorta_copied aorta_copied_how(const char *name);
 
 /* "Memcpy HtoD", … by CUPTI's kind of copy (CUpti_ActivityMemcpyKind), to which Nsight Systems adds three
- * (ENUM_CUDA_MEMCPY_OPER). "Memcpy": no such kind. */
+ * (ENUM_CUDA_MEMCPY_OPER). "Memcpy" if the kind is unknown. */
 const char *aorta_copy_name(int64_t kind);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reads the array of events: what each event is by its keys and category, one after the other or in spans. */
+/* Reads the array of events, one by one or in parallel spans. An event's keys and category show its kind. */
 #include "trace/kineto_read.h"
 #include "base/parallel.h"
 #include "trace/builder_internal.h"
@@ -29,7 +29,7 @@ static void make_keys(struct keys *keys, const struct key_row *rows, size_t coun
     }
 }
 
-/* -1: none of them. */
+/* -1 if the key is unknown. */
 static int find_key(const struct keys *keys, struct aorta_json_value key) {
     if (!key.length) return -1;
     for (unsigned slot = slot_of(key.text, key.length); keys->slots[slot]; slot = (slot + 1) % KEY_SLOTS) {
@@ -75,7 +75,7 @@ static const struct key_row category_rows[] = {
     {"gpu_user_annotation", CATEGORY_DEVICE_ANNOTATION},
     {"python_function", CATEGORY_FUNCTION},
     {"cuda_sync", CATEGORY_WAIT},
-    /* These neither occupy the device nor hold it back. */
+    /* These neither occupy nor delay the device. */
     {"overhead", CATEGORY_IGNORED},
     {"Trace", CATEGORY_IGNORED},
     {"ac2g", CATEGORY_IGNORED},
@@ -142,7 +142,7 @@ static bool is_letter(struct aorta_json_value value, char letter) {
     return value.length == 3 && value.text[0] == '"' && value.text[1] == letter;
 }
 
-/* Names of threads, of XLA's processes, and of the ranks of a merged file. */
+/* Reads names of threads, of XLA's processes, and of ranks of a merged file. */
 static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_event *event) {
     struct aorta_json_value name = event->field[FIELD_NAME], args = event->field[FIELD_ARGS];
     const bool of_thread = aorta_json_text_is(name, "thread_name"),
@@ -168,7 +168,7 @@ static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_eve
     return aorta_trace_kineto_xla_thread(kineto, process, thread, called);
 }
 
-/* Operations come by the ten thousand; views launch nothing and are not counted. */
+/* Skips arguments where possible, as files have many operations: views launch nothing. */
 static bool wants_arguments(enum kineto_category category, struct aorta_json_value name) {
     if (category == CATEGORY_DEVICE_ANNOTATION || category == CATEGORY_FUNCTION) return false;
     if (category == CATEGORY_ANNOTATION) return aorta_trace_kineto_is_product(name);
@@ -195,7 +195,7 @@ static enum kineto_category get_category(struct trace_kineto *kineto, const stru
     return CATEGORY_IGNORED;
 }
 
-/* The arguments of an event that was walked as a whole are there already, if they are wanted. */
+/* Fills the arguments, unless the walk over the event already did. */
 static aorta_status take_arguments(struct trace_kineto *kineto, struct kineto_event *event) {
     const struct aorta_json_value args = event->field[FIELD_ARGS];
     const char *where;
@@ -205,7 +205,7 @@ static aorta_status take_arguments(struct trace_kineto *kineto, struct kineto_ev
     return malformed(kineto, args, where, event->offset + (args.text - event->text));
 }
 
-/* Allocations are the only events without a duration that count, but for the last one of a recording. */
+/* Events without a duration: only allocations and the mark at the end of a recording are read. */
 static aorta_status read_instant(struct trace_kineto *kineto, struct kineto_event *event) {
     kineto->marks += aorta_json_text_is(event->field[FIELD_NAME], "Record Window End");
     if (!aorta_json_text_is(event->field[FIELD_NAME], "[memory]")) return NULL;
@@ -228,7 +228,7 @@ static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *
     if (kineto->scratch.length) aorta_text_clear(&kineto->scratch);
     AORTA_TRY(aorta_trace_kineto_choose_rank(kineto, event));
     if (!is_letter(event->field[FIELD_PHASE], 'X')) {
-        /* Device work in two events, its begin and its end, is not what Kineto writes: counted, not read. */
+        /* Kineto does not write device work as two events, begin and end: counted, not read. */
         if (is_letter(event->field[FIELD_PHASE], 'B') && get_category(kineto, event) <= CATEGORY_FILL)
             bad_event(kineto, CATEGORY_KERNEL, event->offset);
         if (is_letter(event->field[FIELD_PHASE], 'i')) return read_instant(kineto, event);
@@ -253,7 +253,7 @@ static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *
     return NULL;
 }
 
-/* ---- an event whose end is not known yet ---- */
+/* ---- reading an event before its end is known ---- */
 
 static bool collect_walk(const struct keys *keys, struct aorta_json_walk *walk, struct aorta_json_value *values) {
     struct aorta_json_value key, value;
@@ -265,7 +265,7 @@ static bool collect_walk(const struct keys *keys, struct aorta_json_walk *walk, 
     return walk->closed;
 }
 
-/* Whether what was read so far says that the arguments are wanted. */
+/* Whether the fields read so far show that the arguments are wanted. */
 static bool wants_next(const struct trace_kineto *kineto, const struct kineto_event *event) {
     const struct aorta_json_value name = event->field[FIELD_NAME];
     if (!is_letter(event->field[FIELD_PHASE], 'X') || !aorta_json_is_string(name)) return false;
@@ -285,7 +285,7 @@ static bool walk_arguments(const struct trace_kineto *kineto, struct aorta_json_
     return true;
 }
 
-/* Fields by which the arguments were wanted do not come again. */
+/* False if a field comes after the arguments that could change whether they were wanted. */
 static bool walk_event(const struct trace_kineto *kineto, struct kineto_event *event, struct aorta_json_walk *walk) {
     struct aorta_json_value key, value;
     while (aorta_json_walk_key(walk, &key)) {
@@ -307,8 +307,8 @@ static void begin_event(struct kineto_event *event, const char *text) {
     event->text = text;
 }
 
-/* Fills the event that begins there in one walk, but for its offset, without looking for its end before, and returns
- * what is behind it. NULL: it does not end before `end`, or something is odd. */
+/* Fills the event at `begin`, except its offset, in one pass and returns its end. NULL if it does not end before `end`,
+ * or is unusual. */
 static const char *walk(const struct trace_kineto *kineto, const char *begin, const char *end,
                         struct kineto_event *event) {
     struct aorta_json_walk walk;
@@ -316,7 +316,7 @@ static const char *walk(const struct trace_kineto *kineto, const char *begin, co
     return aorta_json_walk_begin(&walk, begin, end) && walk_event(kineto, event, &walk) ? walk.at : NULL;
 }
 
-/* What no walk could read is looked through to its end first. */
+/* If `walk` cannot read an event, its end is searched first. */
 static aorta_status read_next(struct trace_kineto *kineto) {
     struct kineto_event event;
     struct aorta_json_value value;
@@ -339,25 +339,25 @@ static aorta_status read_next(struct trace_kineto *kineto) {
 
 /* ---- a large file, on all processors ----
  *
- * The part of the array that is in memory is cut into spans where an event seems to begin. Each span has its own
- * builder, the first that of the file. A span counts if the span before it ends where it begins, so no cut is wrong.
- * Anything odd ends a span, which is read again from there, event by event. */
+ * The part of the array in memory is cut into spans where an event seems to begin. Each span has its own builder; the
+ * first uses that of the file. A span counts only if the previous span ends where it begins, so a wrong cut does no
+ * harm. Anything unusual ends a span; reading continues there event by event. */
 
 enum { FIRST_AFTER = 16 << 20, SPAN = 1 << 20, MOST = 8 };
 
 struct span {
-    const char *begin, *limit, *end; /* the next span's beginning; that of what is in memory */
+    const char *begin, *limit, *end; /* `limit`: the next span's beginning; `end`: of the memory */
     int64_t offset;                  /* of `begin` in the file */
-    const char *last, *behind;       /* the last event that was read, and what follows it; NULL: none was */
-    bool joins;                      /* the next event is that at `limit` */
+    const char *last, *behind;       /* the last event and its end; NULL if none was read */
+    bool joins;                      /* the next event begins at `limit` */
 };
 
 struct kineto_spans {
-    size_t count, cut; /* at most; now */
+    size_t count, cut; /* maximum and current number of spans */
     size_t window;     /* bytes, a power of two */
     struct span spans[MOST];
-    struct trace_kineto *readers[MOST]; /* of all but the first, with their builders */
-    int64_t again;                      /* not before this place in the file */
+    struct trace_kineto *readers[MOST]; /* with their builders; the first is `whole` */
+    int64_t again;                      /* spans are tried again from this offset */
     struct trace_kineto *whole;
 };
 
@@ -383,7 +383,7 @@ static struct kineto_spans *make_spans(struct trace_kineto *kineto) {
     return spans;
 }
 
-/* False: memory is exhausted, and what is to be read is read without it. */
+/* False if memory is exhausted; then fewer spans are read. */
 static bool make_reader(struct kineto_spans *spans, size_t i) {
     struct trace_kineto *whole = spans->whole;
     struct aorta_trace_builder *builder;
@@ -404,7 +404,7 @@ static const char *pass_spaces(const char *at, const char *end) {
     return at;
 }
 
-/* The event behind a comma; NULL: none is in memory. */
+/* The event after a comma; NULL if none is in memory. */
 static const char *next_event(const char *at, const char *end) {
     at = pass_spaces(at, end);
     if (at == end || *at != ',') return NULL;
@@ -412,14 +412,14 @@ static const char *next_event(const char *at, const char *end) {
     return at < end && *at == '{' ? at : NULL;
 }
 
-/* Names and labels of processes make ranks, for which events are read otherwise; ends of recordings are counted. */
+/* Whether an event must be read in order: names and labels of processes, which make ranks, and ends of recordings. */
 static bool is_for_one(const struct kineto_event *event) {
     return aorta_json_text_is(event->field[FIELD_NAME], "process_name") ||
            aorta_json_text_is(event->field[FIELD_NAME], "Record Window End") ||
            aorta_trace_kineto_label(event->field[FIELD_PROCESS]);
 }
 
-/* The last piece of all is to read on in the file. */
+/* The last piece reads ahead in the file. */
 static aorta_status read_span(void *user, size_t piece) {
     struct kineto_spans *spans = user;
     if (piece == spans->cut) {
@@ -435,7 +435,7 @@ static aorta_status read_span(void *user, size_t piece) {
         if (!behind || is_for_one(&event)) return NULL;
         event.offset = span->offset + (at - span->begin);
         aorta_status status = add_event(reader, &event);
-        if (status) { /* it is met again */
+        if (status) { /* the event is read again later */
             aorta_status_free(status);
             return NULL;
         }
@@ -448,7 +448,7 @@ static aorta_status read_span(void *user, size_t piece) {
     return NULL;
 }
 
-/* Where an event seems to begin: a bracket that opens behind one that closes and a comma. */
+/* The place where an event seems to begin: an opening bracket after a closing one and a comma. */
 static const char *find_begin(const char *from, const char *at, const char *end) {
     while (at < end && (at = memchr(at, '{', (size_t)(end - at)))) {
         const char *before = at - 1;
@@ -462,7 +462,7 @@ static const char *find_begin(const char *from, const char *at, const char *end)
     return NULL;
 }
 
-/* How many there are. */
+/* Cuts the bytes into spans and returns their number. */
 static size_t cut(struct kineto_spans *spans, const char *begin, const char *end, int64_t offset) {
     const size_t length = (size_t)(end - begin);
     size_t count = 0;
@@ -476,7 +476,8 @@ static size_t cut(struct kineto_spans *spans, const char *begin, const char *end
     return count;
 }
 
-/* The last span that counts: readers of later spans may have seen events that are not there. */
+/* Appends the spans that join and returns the last one with events. Later readers are freed, as they may have read
+ * invalid events. */
 static struct span *join(struct kineto_spans *spans, size_t count) {
     size_t last = 0;
     while (last + 1 < count && spans->spans[last].joins &&

@@ -16,28 +16,28 @@ AORTA_MUST_USE aorta_status aorta_trace_kineto_create(struct aorta_json_stream *
                                                       struct trace_kineto **kineto);
 void aorta_trace_kineto_destroy(struct trace_kineto *kineto); /* NULL is fine; the builder stays */
 
-/* The array of events, which comes next in the stream. */
+/* Reads the array of events, the next value of the stream. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_events(struct trace_kineto *kineto);
-/* Any other member of the outermost object: those that matter are read, the rest passed over. */
+/* Reads any other member of the outermost object, or skips it if it is not needed. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta_json_value key);
-/* After all is read: the ranks of a merged file get their numbers, and what `whole`, the trace of its events that are
- * of no rank, says of devices. */
+/* After the end of the file: numbers the ranks of a merged file. They get the devices of `whole`, the trace of events
+ * without a rank. */
 void aorta_trace_kineto_number_ranks(struct trace_kineto *kineto, const struct aorta_trace *whole);
-/* How many processes' events the trace has (trace->processes). AORTA_MEMORY. */
+/* Counts the processes with events in the trace (trace->processes). AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_count_processes(const struct trace_kineto *kineto,
                                                                struct aorta_trace *trace);
-/* Before the file of several processes, which was read as `whole`, is read again: each becomes a rank, by the place of
- * its events in the file, or by its launches. AORTA_MEMORY. */
+/* Called before a file of several processes, first read as `whole`, is read again. Each process becomes a rank,
+ * recognized by the place of its events in the file or by its launches. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_separate(struct trace_kineto *kineto, const struct aorta_trace *whole,
                                                         bool by_place);
 /* ---- inside the reader: kineto_read*.c ---- */
 
-/* Finds which of the keys a text is; fast, for inner loops. */
+/* A fast lookup of keys, for inner loops. */
 enum { KEY_SLOTS = 256 };
 
 struct key_row {
     const char *name;
-    uint8_t number; /* what is found; several rows may share one (names that changed) */
+    uint8_t number; /* the result; rows of names that changed share it */
 };
 
 struct keys {
@@ -73,7 +73,7 @@ enum kineto_category {
     CATEGORY_FILL = AORTA_TRACE_FILL,
     CATEGORY_MTIA,
     CATEGORY_WAIT,
-    CATEGORY_DEVICE_ANNOTATION, /* the last of the device */
+    CATEGORY_DEVICE_ANNOTATION, /* the last category of the device */
     CATEGORY_CALL,
     CATEGORY_OPERATION,
     CATEGORY_FUNCTION,
@@ -94,14 +94,14 @@ struct kineto_event {
 struct kineto_rank {
     const char *label;                   /* "[TP03]", "rank 3" */
     struct aorta_trace_builder *builder; /* owned until it is taken */
-    bool own;                            /* of our own merge, which says what the rank's devices are */
+    bool own;                            /* merged by us, with devices per rank */
 };
 struct kineto_process {
     int64_t process;
     size_t rank;
 };
 
-/* What a process or thread is in a file of XLA's profiler. */
+/* The device or stream of a process or thread in a file of XLA's profiler. */
 struct kineto_place {
     int64_t process, thread; /* thread -1: the process itself */
     int64_t number;          /* of the device, of the stream; -1: the host */
@@ -109,52 +109,52 @@ struct kineto_place {
 
 struct trace_kineto {
     struct aorta_json_stream *stream;
-    struct aorta_trace_builder *builder; /* of the event at hand: whole, or that of a rank */
+    struct aorta_trace_builder *builder; /* of the current event: `whole`, or that of a rank */
     struct aorta_trace_builder *whole;
     struct kineto_rank *ranks; /* of a merged file */
     size_t rank_count, rank_capacity;
-    struct kineto_process *processes; /* … that have numbers of their own there */
+    struct kineto_process *processes; /* … with process numbers of their own */
     size_t process_count, process_capacity;
     const struct aorta_trace_options *options;
     struct aorta_arena memory; /* of ranks, processes, places */
     struct aorta_text scratch; /* texts with escapes, until the next event */
     struct keys fields, arguments, categories;
-    struct kineto_place *places; /* of XLA's profiler; count 0: no process of it was named */
+    struct kineto_place *places; /* of XLA's profiler; none in other files */
     size_t place_count, place_capacity;
     struct kineto_spans *spans; /* NULL: none were read yet */
-    struct kineto_mixed *mixed; /* what separates processes without labels; NULL: there are none */
-    bool by_place, disordered;  /* it does so by the place of events, which are not together */
-    size_t marks;               /* ends of recordings that were passed */
+    struct kineto_mixed *mixed; /* separates processes without labels; NULL if not needed */
+    bool by_place, disordered;  /* separates by place; events of a process are scattered */
+    size_t marks;               /* number of ends of recordings so far */
 };
 
-/* kineto_read_events.c: an event whose fields, and arguments where its category has them, are filled. */
-bool aorta_trace_kineto_times(struct kineto_event *event);        /* false: it has none, or impossible ones */
+/* kineto_read_events.c: for events whose fields, and arguments if the category has them, are filled. */
+bool aorta_trace_kineto_times(struct kineto_event *event);        /* false if missing or impossible */
 int64_t aorta_trace_kineto_number(struct aorta_json_value value); /* -1: none, as of the process "Spans" */
 bool aorta_trace_kineto_is_product(struct aorta_json_value name); /* a range of our own files, with shapes */
 void aorta_trace_kineto_add(struct trace_kineto *kineto, const struct kineto_event *event,
-                            enum kineto_category category); /* none that is ignored */
+                            enum kineto_category category); /* not CATEGORY_IGNORED */
 void aorta_trace_kineto_add_allocation(struct trace_kineto *kineto, const struct kineto_event *event);
 
 /* kineto_read_ranks.c: merged files. */
-/* Sets the builder of an event; a label before its process ("[TP03] 59814") is cut off. AORTA_MEMORY. */
+/* Sets the builder of an event and removes a label before its process ("[TP03] 59814"). AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct kineto_event *event);
-/* Length of the rank's label in the text of a process, without what the rank's own file says; 0: there is no label. */
+/* Length of the rank's label at the start of a process's text; 0 if there is none. */
 size_t aorta_trace_kineto_label(struct aorta_json_value process);
-/* `rank`: what the event's argument of that name says. AORTA_MEMORY. */
+/* `rank` is the event's argument of that name. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_t process,
                                                             const char *name, struct aorta_json_value rank);
 
 /* kineto_read_ranks.c, where kineto->mixed. */
-/* Sets the builder of an event with a duration, whose arguments are filled. AORTA_MEMORY. */
+/* Sets the builder of an event with a duration and filled arguments. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_place(struct trace_kineto *kineto, const struct kineto_event *event,
                                                      bool of_device);
 
-/* kineto_read_events.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
+/* kineto_read_events.c: values of arguments. NONE or -1 if absent; invalid numbers are counted. */
 uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value);
 int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
 int32_t aorta_trace_kineto_small(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
 
-/* kineto_read_events.c: names of processes and threads, and events without a category where there are places.
+/* kineto_read_events.c: XLA's names of processes and threads, and its events, which have no category.
  * AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process,
                                                            struct aorta_json_value name);

@@ -1,4 +1,4 @@
-/* What an event becomes in the recording, by its category. */
+/* Turns an event into rows of the trace, by its category. */
 #include "trace/builder_internal.h"
 #include "trace/execution_trace.h"
 #include "trace/kineto_read.h"
@@ -9,7 +9,7 @@
 
 /* ---- arguments ---- */
 
-/* A text, or the letters of another value as they stand. */
+/* A text, or the letters of another value as in the file. */
 uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value) {
     if (!value.length) return AORTA_TRACE_NONE;
     struct aorta_json_value text = value;
@@ -30,7 +30,7 @@ int32_t aorta_trace_kineto_small(struct trace_kineto *kineto, struct aorta_json_
     return number >= 0 && number <= INT32_MAX ? (int32_t)number : -1;
 }
 
-/* Ranks stand in a list, or in a text that looks like one; long ones are cut ("[0, 1, ..., 63]"). NULL: not
+/* Ranks are in a list, or in a text that looks like one; long ones are cut ("[0, 1, ..., 63]"). NULL: not
  * known. */
 static const int32_t *get_ranks(struct aorta_json_value value, size_t *count, struct aorta_arena *memory) {
     if (aorta_json_is_string(value)) value = (struct aorta_json_value){value.text + 1, value.length - 2};
@@ -61,7 +61,7 @@ static uint32_t get_group(struct trace_kineto *kineto, const struct kineto_event
     return group;
 }
 
-/* [12, 4, 1]; false: it is none. */
+/* Reads "[12, 4, 1]". False if it is no list of three numbers. */
 static bool get_extents(struct aorta_json_value list, int64_t extents[3]) {
     struct aorta_json_cursor cursor = aorta_json_elements(list);
     struct aorta_json_value extent;
@@ -71,7 +71,7 @@ static bool get_extents(struct aorta_json_value list, int64_t extents[3]) {
     return count == 3;
 }
 
-/* Thread blocks of the grid: its extents multiplied. */
+/* The number of thread blocks of a grid; -1 if unknown. */
 static int64_t get_blocks(struct aorta_json_value grid) {
     int64_t extents[3], blocks = 1;
     if (!get_extents(grid, extents)) return -1;
@@ -80,13 +80,13 @@ static int64_t get_blocks(struct aorta_json_value grid) {
     return blocks;
 }
 
-/* "[]" says that the parts are equal. */
+/* NONE for "[]", which means equal parts. */
 static uint32_t splits_text(struct trace_kineto *kineto, struct aorta_json_value value) {
     if (value.length < 2 || value.length <= 4) return AORTA_TRACE_NONE; /* [], "[]" */
     return aorta_trace_kineto_text(kineto, value);
 }
 
-/* A launch's number is a text or a number of the file; 0: it has none. */
+/* The number that a launch and its work share; 0 if there is none. */
 static uint64_t correlation_of(struct trace_kineto *kineto, const struct kineto_event *event) {
     const int64_t correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
     if (correlation > 0) return (uint64_t)correlation;
@@ -147,7 +147,7 @@ static uint32_t get_thread(struct trace_kineto *kineto, const struct kineto_even
     return aorta_trace_builder_thread(kineto->builder, process, aorta_trace_kineto_number(event->field[FIELD_THREAD]));
 }
 
-/* Old files have the stream as the row's thread, as a number or as "stream 7". */
+/* In old files the stream is the event's thread, as a number or as "stream 7". */
 static int64_t get_stream(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct aorta_json_value thread = event->field[FIELD_THREAD];
     int64_t stream;
@@ -159,8 +159,8 @@ static int64_t get_stream(struct trace_kineto *kineto, const struct kineto_event
     return -1;
 }
 
-/* ROCm names the HSA queue; files from before it did have the queue as the stream, and a `kind`, which CUDA's have
- * not. CUDA names the channel. */
+/* ROCm's files have the HSA queue; older ones have it as the stream, and are recognized by `kind`. CUDA's have the
+ * channel. */
 static uint32_t get_queue(struct trace_kineto *kineto, const struct kineto_event *event, int64_t device,
                           int64_t stream) {
     const struct aorta_json_value *argument = event->argument;
@@ -207,7 +207,7 @@ static void add_work(struct trace_kineto *kineto, const struct kineto_event *eve
         aorta_trace_builder_geometry(kineto->builder, blocks, threads);
 }
 
-/* Work of Meta's accelerator: its processing elements and its copies. Waits, and work of other hosts, are neither. */
+/* Work of Meta's accelerator: kernels of its processing elements, and copies. Its waits are ignored. */
 static void add_mtia(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct kineto_event copy = *event;
     if (aorta_json_text_is(event->field[FIELD_NAME], "pe_exe")) {
@@ -247,7 +247,7 @@ static bool begins(struct aorta_json_value name, const char *text) {
     return name.length > length && !memcmp(name.text, text, length);
 }
 
-/* The profiler's own marks: files of 2021 have them among the operations. */
+/* Ranges of the profiler, which files of 2021 have among the operations. */
 static bool is_mark(struct aorta_json_value name) {
     return begins(name, "\"ProfilerStep#") || begins(name, "\"enumerate(DataLoader)#") || begins(name, "\"Optimizer.");
 }
@@ -290,7 +290,8 @@ static bool is_of_program(struct aorta_json_value name) {
            !memmem(name.text, name.length, installed, sizeof installed - 1);
 }
 
-/* The times of all functions matter, and the names of the program's own and of those that may be a stall. */
+/* Stores the times of all functions, but names only of the program's functions and of long ones, which may be a
+ * stall. */
 static void add_function(struct trace_kineto *kineto, const struct kineto_event *event) {
     static const int64_t LONG_NS = 400000;
     const struct aorta_json_value name = event->field[FIELD_NAME];
@@ -327,7 +328,7 @@ static void add_own_product(struct trace_kineto *kineto, const struct kineto_eve
                                   &operation);
 }
 
-/* More than any device has; so many sums of it do not overflow. */
+/* More than any device has, and small enough that sums do not overflow. */
 static const int64_t most_bytes = INT64_C(1) << 40;
 
 static int64_t bytes_in_all(struct aorta_json_value value) {
@@ -335,7 +336,7 @@ static int64_t bytes_in_all(struct aorta_json_value value) {
     return aorta_json_get_int(value, &bytes) && bytes >= 0 && bytes <= most_bytes ? bytes : -1;
 }
 
-/* Allocations of devices alone: the host's memory (type 0) does not count. */
+/* Adds allocations of devices; the host's memory (type 0) is ignored. */
 void aorta_trace_kineto_add_allocation(struct trace_kineto *kineto, const struct kineto_event *event) {
     const struct aorta_json_value *argument = event->argument;
     struct aorta_trace_allocation allocation = {0};
@@ -370,7 +371,7 @@ static void add_device_annotation(struct trace_kineto *kineto, const struct kine
                                           event->start_ns, event->end_ns);
 }
 
-/* Recorded with enable_cuda_sync_events. A wait for a whole context says no more than its call. */
+/* Recorded with enable_cuda_sync_events. A wait for a whole context adds nothing to its call. */
 static void add_wait(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct aorta_json_value name = event->field[FIELD_NAME];
     const struct aorta_json_value *argument = event->argument;
@@ -397,7 +398,7 @@ static void add_wait(struct trace_kineto *kineto, const struct kineto_event *eve
     aorta_trace_builder_wait(kineto->builder, &facts);
 }
 
-/* Kernels, copies and fills have no row: add_work takes their kind. */
+/* Kernels, copies and fills are not listed, as add_work also needs the kind. */
 static void (*const adders[])(struct trace_kineto *kineto, const struct kineto_event *event) = {
     [CATEGORY_MTIA] = add_mtia,
     [CATEGORY_WAIT] = add_wait,
@@ -416,9 +417,9 @@ void aorta_trace_kineto_add(struct trace_kineto *kineto, const struct kineto_eve
         adders[category](kineto, event);
 }
 
-/* ---- the JSON that JAX and TensorFlow (XLA's profiler) write ----
+/* ---- JSON of XLA's profiler (JAX and TensorFlow) ----
  *
- * Its events have no category; process and thread say what they are. Work is what stands on a stream of a process
+ * Its events have no category; process and thread show their kind. Work is what is on a stream of a process
  * "/device:GPU:0"; the same device's other rows repeat it by module and operation. Source:
  * xla/tsl/profiler/convert/trace_events_to_json.cc, and a file of JAX 0.8 on an H100. */
 
@@ -434,7 +435,6 @@ static aorta_status add_place(struct trace_kineto *kineto, struct kineto_place p
     return aorta_arena_check(&kineto->memory, "the places of a trace");
 }
 
-/* A text of the file without its quotes. */
 static struct aorta_proto text_of(struct aorta_json_value value) {
     if (value.length < 2 || value.text[0] != '"') return (struct aorta_proto){0};
     return (struct aorta_proto){value.text + 1, value.text + value.length - 1};

@@ -2,7 +2,7 @@
  * - by the name of its process, "rank 3", which has that number (our own merge),
  * - by a label before the number of the process, "[TP03] 59814" (SGLang),
  * - by the argument `rank` of the events that name its processes (TraceLens).
- * And what a file says beside its events. */
+ * And what a file says besides its events. */
 #include "base/arena.h"
 #include "base/sort.h"
 #include "trace/kineto_read.h"
@@ -91,14 +91,14 @@ aorta_status aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct 
 
 /* ---- numbers ---- */
 
-/* Number of digits, bounded because a damaged label may have many. */
+/* The number at a text, bounded because a damaged label may have many digits. */
 static int digits_at(const char *at) {
     int number = 0;
     for (; *at >= '0' && *at <= '9' && number < 10000; at++) number = 10 * number + (*at - '0');
     return number;
 }
 
-/* The number that follows the key in a label, "[TP03-DP01]"; 0: there is none. */
+/* The number after the key in a label, "[TP03-DP01]"; 0 if there is none. */
 static int number_behind(const char *label, const char *key) {
     const char *at = strstr(label, key);
     return at ? digits_at(at + strlen(key)) : 0;
@@ -115,7 +115,7 @@ static int number_of(const char *label) {
     return strstr(label, "TP") ? number_behind(label, "TP") : last_number(label);
 }
 
-/* Stages of a pipeline hold copies of the model, and these are cut over ranks. */
+/* Orders ranks by pipeline stage, then model copy, then tensor-parallel rank. */
 static int64_t place_of(const char *label) {
     const int64_t most = 100000;
     return (number_behind(label, "PP") * most + number_behind(label, "DP")) * most + number_behind(label, "TP");
@@ -128,7 +128,7 @@ static bool are_distinct(const struct trace_kineto *kineto) {
     return true;
 }
 
-/* How many come before it. */
+/* The number of ranks before this one. */
 static int ordinal_of(const struct trace_kineto *kineto, size_t rank) {
     int before = 0;
     const int64_t own = place_of(kineto->ranks[rank].label);
@@ -160,13 +160,13 @@ void aorta_trace_kineto_number_ranks(struct trace_kineto *kineto, const struct a
     }
 }
 
-/* Files with the events of several processes, without labels, are read again, and the processes become ranks:
- * - by place, where each process's events are together in the file,
+/* Files with events of several processes, but without labels, are read again, and the processes become ranks: - by
+ * place, if each process's events are together in the file,
  *     | host 593  device 0  "Record Window End" | host 594  device 0  "Record Window End" |
- * - by launches, where the order is another one: work is of the process that launched it. */
+ * - by launches otherwise: work belongs to the process that launched it. */
 
 static const size_t WORK = SIZE_MAX - 1, LATER = SIZE_MAX - 1;
-enum { MOST_RANKS = 4096, FEW = 10 /* one of so many is noise */ };
+enum { MOST_RANKS = 4096, FEW = 10 /* one of FEW is noise */ };
 
 struct numbered { /* a launch, or its work */
     uint64_t number;
@@ -176,12 +176,12 @@ struct numbered { /* a launch, or its work */
 
 struct owner { /* of a device */
     int64_t device;
-    size_t rank, own, all; /* work that this rank launched, of all whose launch is known */
+    size_t rank, own, all; /* work launched by this rank; all work with a known launch */
 };
 
 struct kineto_mixed {
-    size_t marks;    /* before the section at hand */
-    int64_t process; /* of the section at hand */
+    size_t marks;    /* before the current section */
+    int64_t process; /* of the current section */
     struct numbered *numbered;
     struct owner *owners;
     size_t count, owner_count;
@@ -198,8 +198,8 @@ static size_t find_number(const struct kineto_mixed *mixed, uint64_t number, siz
     return aorta_count_below(mixed->numbered, mixed->count, sizeof key, &key, by_number);
 }
 
-/* The rank that launched work with this number: the only one that had launched it before, or the last one where
- * launches and work alternate. */
+/* The rank that launched work with this number: the only rank that had launched it before, or the last one if launches
+ * and work alternate. NO_RANK if unknown. */
 static size_t launcher_of(const struct kineto_mixed *mixed, uint64_t number, int64_t start_ns) {
     if (!mixed->count) return NO_RANK;
     const struct numbered *launch = mixed->numbered + find_number(mixed, number, 0);
@@ -236,7 +236,7 @@ static void take_numbers(const struct trace_kineto *kineto, const struct aorta_t
     qsort(kineto->mixed->numbered, kineto->mixed->count, sizeof *at, by_number);
 }
 
-/* From the end: the first launches may not be in the recording. */
+/* Backwards, as the launches of the first work may not be in the recording. */
 static void take_launches(struct trace_kineto *kineto, const struct aorta_trace *whole) {
     struct kineto_mixed *mixed = kineto->mixed;
     const size_t most = whole->call_count + whole->work_count;
@@ -270,8 +270,8 @@ static size_t rank_by_launch(const struct trace_kineto *kineto, const struct kin
 
 /* ---- by place ---- */
 
-/* A section begins with the first event of another process, or after the profiler's mark at the end of the section
- * before it. Where the events are in another order, events of the third section are of no rank. */
+/* A section begins with the first event of another process, or after the profiler's mark at the end of the previous
+ * section. If there are more sections than processes, the events are not in order, and later ones get no rank. */
 static aorta_status enter_section(struct trace_kineto *kineto, int64_t process) {
     struct kineto_mixed *mixed = kineto->mixed;
     const size_t most = kineto->process_count > kineto->marks ? kineto->process_count : kineto->marks + 1;
@@ -302,7 +302,7 @@ aorta_status aorta_trace_kineto_place(struct trace_kineto *kineto, const struct 
     return NULL;
 }
 
-/* Processes whose threads launch; where the place decides, a rank is made when its section begins. */
+/* Adds the processes whose threads launch. By place, a rank is made only when its section begins. */
 static aorta_status add_processes(struct trace_kineto *kineto, const struct aorta_trace *whole) {
     const bool *launching = aorta_trace_launching_threads(whole, &kineto->memory);
     for (size_t i = 0; launching && i < whole->thread_count; i++) {
@@ -343,7 +343,7 @@ aorta_status aorta_trace_kineto_count_processes(const struct trace_kineto *kinet
     return status;
 }
 
-/* ---- what a file says beside its events: devices, ranks, the base of its times ---- */
+/* ---- what a file says besides its events: devices, ranks, the base of its times ---- */
 
 static int64_t member_int(struct trace_kineto *kineto, struct aorta_json_value object, const char *name) {
     return aorta_trace_kineto_int(kineto, aorta_json_find(object, name), aorta_json_stream_offset(kineto->stream));
@@ -377,21 +377,21 @@ static void read_distributed(struct trace_kineto *kineto, struct aorta_json_valu
     head->library = aorta_trace_kineto_text(kineto, aorta_json_find(object, "nccl_version"));
 }
 
-/* What our own writer says; only `true` counts. */
+/* Reads the facts of our own writer; only `true` counts. */
 static void read_own(struct trace_kineto *kineto, struct aorta_json_value object) {
     const struct aorta_json_value apart = aorta_json_find(object, "steps_apart");
     aorta_trace_builder_head(kineto->builder)->own = true;
     if (aorta_json_key_is(apart, "true")) aorta_trace_builder_head(kineto->builder)->steps_by = AORTA_STEPS_APART;
 }
 
-/* What our own merge read: what recording cost differs. */
+/* The format of a file that our merge read, as the cost of recording depends on it. */
 static void read_format(struct trace_kineto *kineto, struct aorta_json_value name) {
     for (int i = 0; i < AORTA_TRACE_FORMAT_COUNT; i++)
         if (aorta_json_text_is(name, aorta_trace_format_name((enum aorta_trace_format)i)))
             aorta_trace_builder_head(kineto->builder)->format = (enum aorta_trace_format)i;
 }
 
-/* What the ranks' own files say of their devices and groups. */
+/* Reads devices and groups of the ranks' own files. */
 static void read_ranks(struct trace_kineto *kineto, struct aorta_json_value list) {
     struct aorta_json_cursor cursor = aorta_json_elements(list);
     struct aorta_json_value object;

@@ -1,8 +1,8 @@
-/* What `nsys export --type sqlite` makes of a report of Nsight Systems: tables of CUPTI's records, their names in
- * StringIds. A trace for each device of each process; each table is read once for all of them.
+/* Reads the database that `nsys export --type sqlite` makes of a report: tables of CUPTI's records, with names in
+ * StringIds. Each device of each process becomes a trace; each table is read once for all traces.
  *
- * Source: Nsight Systems User Guide, "SQLite Schema Reference" (2021.5 to 2025.3). Tables are made only where they have
- * rows, and columns came with versions, so both are looked up. Numbers of processes and threads are joined:
+ * Source: Nsight Systems User Guide, "SQLite Schema Reference" (2021.5 to 2025.3). Empty tables are absent, and columns
+ * depend on the version, so both are looked up. Numbers of processes and threads are combined:
  * globalPid = (host, VM, process) << 24, globalTid = globalPid | thread. Times are ns since the session's start. */
 #include "base/sort.h"
 #include "trace/sqlite.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whose work becomes a trace; by process and device. */
+/* A device of a process, whose work becomes a trace. Sorted by process and device. */
 struct target {
     int64_t process; /* with host and VM: globalPid >> 24; -1: not known */
     int64_t device;  /* CUDA's number in the process; -1: not known */
@@ -20,13 +20,13 @@ struct target {
     struct aorta_trace_builder *builder;
 };
 
-/* A launch whose work ran on this target, of a process with several; ascending. */
+/* A launch whose work ran on this target, if its process has several targets. Sorted. */
 struct launch {
     int64_t process, correlation;
     const struct target *target;
 };
 
-/* When an event was recorded; ascending. */
+/* The recording of an event. Sorted. */
 struct event {
     const struct target *target;
     int64_t context, event, correlation, stream;
@@ -37,7 +37,7 @@ struct gpu {
     const char *name; /* NULL: not in the file */
 };
 
-/* A process's number for a GPU. */
+/* The number of a GPU within a process. */
 struct called {
     int64_t process, number, gpu;
 };
@@ -55,12 +55,12 @@ struct nsys {
     size_t gpu_count, gpu_capacity;
     struct called *called;
     size_t called_count, called_capacity;
-    int64_t copies;            /* of host rows, beyond the first 64 devices of a process */
-    const struct table *table; /* that is read */
+    int64_t copies;            /* of host rows, for devices beyond the first 64 of a process */
+    const struct table *table; /* being read */
     struct aorta_arena arena;  /* of all arrays and texts */
 };
 
-/* The text whose number a column holds; NULL: none. */
+/* The text with the number in a column; NULL if there is none. */
 static const char *numbered_text(const struct nsys *nsys, sqlite3_stmt *row, int column) {
     int64_t number;
     return aorta_sqlite_number(row, column, &number) ? aorta_sqlite_find_text(&nsys->texts, number) : NULL;
@@ -86,13 +86,13 @@ static int64_t process_of(sqlite3_stmt *row, int column) {
     return aorta_sqlite_number(row, column, &global) ? global >> 24 : -1;
 }
 
-/* ---- whose work it is ---- */
+/* ---- targets ---- */
 
 enum { ROW_PROCESS, ROW_DEVICE, ROW_FIRST }; /* columns of device work: ROW_FIRST is the first after these */
 
 static AORTA_ORDER(by_launch, struct launch, AORTA_UP(process) AORTA_UP(correlation) AORTA_UP(target));
 
-/* NULL: the row belongs to none. */
+/* NULL if the row belongs to no target. */
 static struct target *target_of(const struct nsys *nsys, sqlite3_stmt *row) {
     const struct target key = {.process = process_of(row, ROW_PROCESS),
                                .device = aorta_sqlite_number_or(row, ROW_DEVICE, -1)};
@@ -102,7 +102,7 @@ static struct target *target_of(const struct nsys *nsys, sqlite3_stmt *row) {
 
 enum { DEVICES = 64, MOST_COPIES = 1 << 20 };
 
-/* Whether one row is for more devices than a process has, and that happened too often. */
+/* Whether too many copies were made of host rows for more devices than a process usually has. */
 static bool is_too_much(struct nsys *nsys, size_t device) {
     if (device >= DEVICES) nsys->copies++;
     return nsys->copies > MOST_COPIES;
@@ -110,7 +110,7 @@ static bool is_too_much(struct nsys *nsys, size_t device) {
 
 typedef void add_row(struct nsys *nsys, const struct target *target, sqlite3_stmt *row);
 
-/* A row of the host belongs to all devices of its process; where the process is not known, to all devices. */
+/* Adds a row of the host to all devices of its process, or to all devices if the process is unknown. */
 static void add_to_process(struct nsys *nsys, int64_t process, sqlite3_stmt *row, add_row *add) {
     const struct target key = {.process = process, .device = INT64_MIN};
     const size_t first =
@@ -157,7 +157,7 @@ static const struct table {
 };
 enum { TABLES = sizeof tables / sizeof *tables };
 
-/* In the words of PyTorch's traces. ENUM_CUDA_MEM_KIND. */
+/* The name as in PyTorch's traces. Kinds: ENUM_CUDA_MEM_KIND. */
 static uint32_t copy_name(const struct target *target, sqlite3_stmt *row) {
     static const char *const kinds[] = {"Pageable", "Pinned", "Device", "Array", "Managed", "Device", "Managed"};
     enum { KINDS = sizeof kinds / sizeof *kinds, UNIFIED = 11 /* the first of ENUM_CUDA_MEMCPY_OPER's migrations */ };
@@ -261,7 +261,7 @@ static void take_event(void *context, sqlite3_stmt *row) {
 
 static AORTA_ORDER(by_event, struct event, AORTA_UP(target) AORTA_UP(context) AORTA_UP(event) AORTA_UP(correlation));
 
-/* How it was recorded last before this call; NULL: not in the file. */
+/* The last recording of the event before this call; NULL if it is not in the file. */
 static const struct event *recorded_before(const struct nsys *nsys, const struct target *target, int64_t context,
                                            int64_t event, int64_t correlation) {
     const struct event key = {target, context, event, correlation, 0};
@@ -270,7 +270,7 @@ static const struct event *recorded_before(const struct nsys *nsys, const struct
     return found && found->target == target && found->context == context && found->event == event ? found : NULL;
 }
 
-/* ENUM_CUPTI_SYNC_TYPE. A wait for a whole context says no more than its call. */
+/* ENUM_CUPTI_SYNC_TYPE. A wait for a whole context adds nothing to its call. */
 enum { SYNC_EVENT = 1, SYNC_STREAM_EVENT = 2, SYNC_STREAM = 3 };
 enum { WAIT_START = ROW_FIRST, WAIT_CONTEXT, WAIT_STREAM, WAIT_CORRELATION, WAIT_TYPE, WAIT_EVENT };
 
@@ -302,7 +302,7 @@ static void take_wait(void *context, sqlite3_stmt *row) {
 
 /* ---- the host: calls of CUDA, ranges of NVTX, names of threads ---- */
 
-/* "cudaLaunchKernel_v7000": the version that follows is of no use here. */
+/* "cudaLaunchKernel_v7000": the length without the version. */
 static size_t call_length(const char *name) {
     for (const char *version = name; (version = strstr(version, "_v")); version++) {
         const size_t digits = strspn(version + 2, "0123456789");
@@ -340,7 +340,7 @@ static void name_failed(const struct target *target, const char *call, int64_t r
     head->warnings[AORTA_REASON_FAILED].words = aorta_trace_text(head, text_of(target, all));
 }
 
-/* What failed has no work: as without a correlation, nothing is missing. */
+/* A failed call has no work. Without its correlation, no work is reported as missing. */
 static void mark_failed(const struct target *target, struct aorta_trace_call *call, int64_t result) {
     struct aorta_trace *head = aorta_trace_builder_head(target->builder);
     const char *name = aorta_trace_text(head, call->name);
@@ -371,7 +371,7 @@ static void add_call(struct nsys *nsys, const struct target *target, sqlite3_stm
     aorta_trace_builder_any_call(target->builder, &call);
 }
 
-/* In a process with several devices, a launch belongs to those whose work it launched. */
+/* In a process with several devices, a launch belongs to the devices of its work. */
 static void take_call(void *context, sqlite3_stmt *row) {
     struct nsys *nsys = context;
     const struct launch key = {process_of(row, HOST_THREAD), aorta_sqlite_number_or(row, HOST_CORRELATION, -1), NULL};
@@ -407,7 +407,7 @@ static void add_range(struct nsys *nsys, const struct target *target, sqlite3_st
     struct aorta_trace_annotation range = {0};
     aorta_trace_builder_head(target->builder)->events++;
     if (type != PUSH_POP && type != START_END) return;
-    if (!name || !*name || !aorta_sqlite_number(row, HOST_END, &range.end_ns)) return; /* without a name, still open */
+    if (!name || !*name || !aorta_sqlite_number(row, HOST_END, &range.end_ns)) return; /* no name, or still open */
     if (!read_times(row, &range.start_ns, &range.end_ns)) {
         warn(target, AORTA_REASON_ODD_VALUE);
         return;
@@ -433,13 +433,13 @@ static void take_thread(void *context, sqlite3_stmt *row) {
 
 /* ---- devices, ranks, the start ---- */
 
-/* -1: below the least, or no such number. */
+/* -1 if it is below `least` or out of range. */
 static int32_t small(sqlite3_stmt *row, int column, int64_t least) {
     const int64_t number = aorta_sqlite_number_or(row, column, -1);
     return number >= least && number <= INT32_MAX ? (int32_t)number : -1;
 }
 
-/* The column after the facts is TARGET_INFO_GPU's former name of the number, or TARGET_INFO_CUDA_GPU's process. */
+/* The last column is the former name of the number in TARGET_INFO_GPU, or the process in TARGET_INFO_CUDA_GPU. */
 enum { GPU_NUMBER, GPU_NAME, GPU_BYTES, GPU_UNITS, GPU_MAJOR, GPU_MINOR, GPU_FORMER, GPU_PROCESS = GPU_FORMER };
 
 static void add_gpu(struct nsys *nsys, sqlite3_stmt *row, int64_t id) {
@@ -466,7 +466,7 @@ static void add_called(struct nsys *nsys, const struct called *called) {
                        sizeof *called);
 }
 
-/* Old exports say what each process saw of its GPUs. Numbers below 0 are free. */
+/* Old exports list the GPUs of each process without a global number. Numbers below 0 are unused elsewhere. */
 static void take_gpu_of_process(void *context, sqlite3_stmt *row) {
     struct nsys *nsys = context;
     struct called called = {.gpu = -1 - (int64_t)nsys->gpu_count};
@@ -484,7 +484,7 @@ static void take_called(void *context, sqlite3_stmt *row) {
         add_called(context, &called);
 }
 
-/* TARGET_INFO_CUDA_DEVICE says which GPU the process calls by this number, else the numbers are the same. */
+/* TARGET_INFO_CUDA_DEVICE maps a process's number to a GPU; without it the numbers are equal. */
 static void add_device(const struct nsys *nsys, const struct target *target) {
     const struct called key = {target->process & 0xffffff, target->device, 0};
     const struct called *called =
@@ -595,7 +595,7 @@ static aorta_status find_targets(struct nsys *nsys) {
     return NULL;
 }
 
-/* A row of a few bytes makes a trace, so the number of traces has a limit. */
+/* The number of traces is limited, as a row of a few bytes can make one. */
 static aorta_status check_targets(const struct nsys *nsys) {
     enum { MOST = 4096 };
     const char *path = nsys->file->path;

@@ -1,5 +1,5 @@
-/* Why an export of Nsight Systems holds no work of a GPU: what was recorded instead, and what Nsight Systems itself
- * says in DIAGNOSTIC_EVENT (since 2021.4). */
+/* Explains why an export of Nsight Systems has no GPU work, from what was recorded instead and from DIAGNOSTIC_EVENT
+ * (since 2021.4). */
 #include "base/printable.h"
 #include "trace/sqlite.h"
 
@@ -10,12 +10,12 @@ struct missing {
     struct aorta_arena arena;
     struct aorta_sqlite_texts texts;
     size_t calls, launches;
-    char said[256]; /* "": Nsight Systems says nothing of CUDA */
+    char said[256]; /* "" without a message about CUDA */
     size_t failed;  /* calls */
     int64_t error;  /* of the first */
     char name[64];  /* of its call */
-    bool cause;     /* the program's side says so, where the cause is; else it is the result */
-    bool wsl;       /* recorded in Windows' subsystem for Linux */
+    bool cause;     /* `said` is of the library in the program, and so the cause */
+    bool wsl;       /* recorded under WSL */
 };
 
 static void count_call(void *context, sqlite3_stmt *row) {
@@ -35,8 +35,8 @@ static void count_call(void *context, sqlite3_stmt *row) {
 /* ENUM_DIAGNOSTIC_SEVERITY_LEVEL, ENUM_DIAGNOSTIC_SOURCE_TYPE. */
 enum { SEVERITY_WARNING = 2, SEVERITY_ERROR = 3, SOURCE_INJECTION = 1 };
 
-/* Keeps the first warning about CUDA, of the library in the program first. Kernels are recorded also where managed
- * memory is not. */
+/* Keeps the first warning about CUDA, preferably of the library in the program. Warnings about managed memory are
+ * ignored, as kernels are recorded in spite of them. */
 static void take_diagnostic(void *context, sqlite3_stmt *row) {
     struct missing *missing = context;
     const int64_t severity = aorta_sqlite_number_or(row, 0, -1);

@@ -14,7 +14,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* ---- JSON: a key of the outermost object, which may be anywhere in it, says what the file is ---- */
+/* ---- JSON: a key anywhere in the outermost object shows the kind of file ---- */
 
 static const struct json_row {
     const char *key;
@@ -43,7 +43,7 @@ struct json_reading {
     struct trace_kineto *kineto;
     bool events, other;        /* Kineto's events, or another reader's part, were met */
     bool nodes;                /* of an execution trace */
-    struct aorta_trace *whole; /* read before: of several processes, which become ranks; or NULL */
+    struct aorta_trace *whole; /* from the first reading, if processes become ranks; or NULL */
     bool by_place;
     size_t before; /* traces in the list */
 };
@@ -71,7 +71,7 @@ static aorta_status read_object(struct json_reading *r) {
         } else {
             r->other = true;
             AORTA_TRY(json_row->read(r->stream, r->options, r->list));
-            if (aorta_json_stream_failed(r->stream)) return NULL; /* broken there; what was before it stays */
+            if (aorta_json_stream_failed(r->stream)) return NULL; /* broken there; the traces before it stay */
         }
     }
 }
@@ -92,13 +92,13 @@ bool aorta_trace_recovers(const struct aorta_trace_options *options, aorta_statu
     return true;
 }
 
-/* Times that are nanoseconds since 1970 already say so by their size (from 2001 on). */
+/* Times as large as nanoseconds since 1970 (from 2001 on) are times of day. */
 static void complete_head(struct aorta_trace *trace) {
     static const int64_t SINCE_1970 = 1000000000000000000;
     if (trace->base_ns == INT64_MIN && trace->work_count && trace->work[0].start_ns > SINCE_1970) trace->base_ns = 0;
 }
 
-/* Ranks of a merged file have the file's clock. The whole is one more trace where work is of none of them. */
+/* Adds the ranks of a merged file; they have the file's clock. */
 static aorta_status finish_ranks(struct json_reading *r, const struct aorta_trace *whole) {
     aorta_trace_kineto_number_ranks(r->kineto, whole);
     for (size_t i = 0; i < r->kineto->rank_count; i++) {
@@ -120,7 +120,8 @@ static aorta_status finish_ranks(struct json_reading *r, const struct aorta_trac
 
 static AORTA_POINTER_ORDER(by_device, struct aorta_trace, AORTA_UP(work[0].device) AORTA_UP(process));
 
-/* Drops all where they are not separate, or recordings of one process one after the other. `left`: of no rank. */
+/* Drops all ranks if they cannot be separated, or are consecutive recordings of one process. `left` has the events
+ * without a rank. */
 static void keep_separate(struct json_reading *r, const struct aorta_trace *left) {
     struct aorta_trace **ranks = r->list->items + r->before;
     const size_t count = r->list->count - r->before;
@@ -176,7 +177,7 @@ static aorta_status read_all(struct json_reading *r) {
     AORTA_TRY(aorta_trace_kineto_create(r->stream, r->builder, r->options, &r->kineto));
     if (r->whole) AORTA_TRY(aorta_trace_kineto_separate(r->kineto, r->whole, r->by_place));
     aorta_status status = read_json(r);
-    if (r->events && aorta_trace_recovers(r->options, &status)) /* it breaks after its events began */
+    if (r->events && aorta_trace_recovers(r->options, &status)) /* it breaks within its events */
         aorta_trace_builder_warn(
             r->builder, aorta_json_stream_truncated(r->stream) ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED,
             aorta_json_stream_offset(r->stream));
@@ -206,7 +207,7 @@ aorta_status aorta_trace_read_json(struct aorta_json_stream *stream, const struc
     return read_stream(&r);
 }
 
-/* ---- is it one? ---- */
+/* ---- recognition of JSON traces ---- */
 
 static aorta_status find_key(struct aorta_json_stream *stream, bool *trace) {
     struct aorta_json_value key;
@@ -220,7 +221,7 @@ static aorta_status find_key(struct aorta_json_stream *stream, bool *trace) {
     }
 }
 
-/* Up to the first key that says so. A file that breaks before is none. AORTA_IO. */
+/* Reads up to the first key that decides. A file that breaks before it is none. AORTA_IO. */
 static aorta_status is_json_trace(struct aorta_json_stream *stream, bool *trace) {
     char letter;
     aorta_status status = aorta_json_stream_peek(stream, &letter);
@@ -274,7 +275,7 @@ static const struct aorta_trace_reader *reader_of(const char *bytes, size_t leng
     return NULL;
 }
 
-/* Formats that are known and not read: by the bytes at a place of the file, or by its name. */
+/* Known formats that are not read, recognized by bytes of the file or by its name. */
 static const struct unread {
     const char *suffix; /* NULL: by the bytes */
     size_t at, length;
@@ -302,9 +303,9 @@ static const struct unread *find_unread(const char *path, const struct head *hea
     return NULL;
 }
 
-/* Files of other tools, by two words at their beginning or in the name of a process. */
+/* Files of other tools, recognized by two words at their beginning or in a process's name. */
 static const struct foreign {
-    const char *words[2], *is, *instead; /* instead NULL: what is read */
+    const char *words[2], *is, *instead; /* instead NULL: the default advice */
 } foreign[] = {
     {{"\"Ascend Hardware\"", ""}, "a trace of Ascend's profiler", "AORTA reads recordings of NVIDIA's and AMD's GPUs"},
     {{"\"/job:", " Compute\""},
@@ -363,7 +364,7 @@ aorta_status aorta_trace_open(const char *path, const struct aorta_trace_options
     aorta_status status = aorta_json_stream_peek(stream, &letter);
     const char *bytes = aorta_json_stream_window(stream, &length);
     if (!status) status = aorta_trace_check_foreign(bytes, length, path);
-    /* Lines of JSON are a reader's own: their beginning says so. */
+    /* Lines of JSON have a reader of their own, which recognizes their beginning. */
     bool json = !status && (letter == '{' || letter == '[') && !reader_of(bytes, length);
     if (json) status = aorta_trace_read_json(stream, options, list);
     aorta_json_stream_close(stream);
@@ -393,7 +394,7 @@ bool aorta_trace_may_be(const char *bytes, size_t length) {
            reader_of(bytes, length);
 }
 
-/* An archive yields, as its files may be in the same folder, unpacked. */
+/* Archives yield to other files of a folder, as their files may be there unpacked. */
 bool aorta_trace_yields(const char *path) {
     if (aorta_packing_is_archive_name(path)) return true;
     for (size_t i = 0; i < ROWS; i++)
@@ -407,7 +408,7 @@ static aorta_status check_content(const char *path, bool *trace, bool *pointer) 
     AORTA_TRY(read_head(path, &head));
     *pointer = find_unread("", &head) == &unread[0];
     if (*pointer) return NULL;
-    if (find_foreign(head.bytes, head.length)) return NULL; /* beside traces it is no part of the recording */
+    if (find_foreign(head.bytes, head.length)) return NULL; /* next to traces it is no part of the recording */
     const struct aorta_trace_reader *reader = reader_of(head.bytes, head.length);
     *trace = aorta_execution_trace_is(head.bytes, head.length);
     if (*trace) return NULL;
@@ -419,7 +420,8 @@ static aorta_status check_content(const char *path, bool *trace, bool *pointer) 
     return status;
 }
 
-/* Others have these suffixes, too; a broken one is named by its reader. */
+/* The content decides, as other files have these suffixes, too. A broken archive counts; its reader reports the
+ * error. */
 static aorta_status check_archive(const char *path, bool *trace) {
     struct head head;
     AORTA_TRY(read_head(path, &head));
@@ -463,7 +465,7 @@ static void drop(void *array, size_t *count) {
     *count = 0;
 }
 
-/* Aligning clocks needs the work alone. */
+/* Aligning clocks needs only the work. */
 static void keep_work_only(struct aorta_trace *trace) {
     drop(&trace->calls, &trace->call_count);
     drop(&trace->waits, &trace->wait_count);
@@ -484,7 +486,7 @@ static aorta_status open_piece(void *user, size_t file) {
     return NULL;
 }
 
-/* Files of one set (rocprofv3's CSV) come out of each of its files. */
+/* Whether the list has the trace already: each file of a set (rocprofv3's CSV) yields the whole set. */
 static bool has_set(const struct aorta_trace_list *list, const struct aorta_trace *trace) {
     if (trace->format != AORTA_TRACE_ROCPROF_CSV) return false;
     for (size_t i = 0; i < list->count; i++)

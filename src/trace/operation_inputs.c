@@ -154,7 +154,7 @@ bool aorta_request_lengths_read(const char *range, struct aorta_request_lengths 
 
 /* ---- attention of requests ---- */
 
-/* Query, key, value: [tokens, heads, width]; keys and values may be the cache itself, of any number of axes before. */
+/* Query, key, value: [tokens, heads, width]; keys and values may be the cache itself, with more axes before these. */
 bool aorta_request_attention(const struct aorta_operation *operation, const struct aorta_request_lengths *lengths,
                              int cache_bytes, struct aorta_work_amount *amount) {
     struct aorta_inputs inputs;
@@ -181,7 +181,8 @@ bool aorta_request_attention(const struct aorta_operation *operation, const stru
 /* A run of an attention's operation. */
 struct run {
     int64_t ns;                       /* of its kernels */
-    uint32_t operation, range, shape; /* rows of operations[], of its step's too, and of shapes[] */
+    uint32_t operation, range, shape; /* rows: its operation and its step's range in operations[], its shape in
+                                       * shapes[] */
     bool windowed;                    /* by the name of a kernel */
 };
 
@@ -224,7 +225,7 @@ static int find_cache_bytes(const struct aorta_trace *trace) {
     return bytes;
 }
 
-/* The range around it that has the lengths; NONE. */
+/* The range around the operation that has the lengths; NONE if there is none. */
 static uint32_t step_of(const struct aorta_trace *trace, uint32_t operation) {
     struct aorta_request_lengths lengths;
     for (uint32_t at = operation; at != AORTA_TRACE_NONE; at = trace->operations[at].parent)
@@ -260,7 +261,7 @@ static void collect_runs(struct counting *counting, const bool *reads) {
 
 static AORTA_ORDER(by_step_and_shape, struct run, AORTA_UP(range) AORTA_UP(shape) AORTA_UP(ns) AORTA_UP(operation));
 
-/* A row with the amounts of these requests; the shape itself: they are not known. */
+/* Adds a shape with the amounts of these requests; returns the run's own shape if they are unknown. */
 static uint32_t counted_shape(struct counting *counting, const struct run *run) {
     struct aorta_trace *trace = counting->trace;
     struct aorta_trace_shape row = trace->shapes[run->shape];
@@ -277,7 +278,8 @@ static uint32_t counted_shape(struct counting *counting, const struct run *run) 
     return (uint32_t)trace->shape_count++;
 }
 
-/* Runs [first, end) are of one shape in one step, the shortest first. One in ten may be disturbed. */
+/* Runs [first, end) are of one shape in one step, the shortest first. A tenth may be disturbed, so the 90th percentile
+ * counts as the longest. */
 static void count_group(struct counting *counting, size_t first, size_t end) {
     static const double usual = 0.9, alike = 0.75;
     const size_t longest = first + (size_t)ceil((double)(end - first) * usual) - 1;
@@ -300,7 +302,7 @@ static void count_runs(struct counting *counting) {
     for (size_t i = 0; i < counting->run_count; i++) counting->run_of[runs[i].operation] = runs[i].shape;
 }
 
-/* `run_of` has shapes now. */
+/* `run_of` has been replaced by the shapes of runs. */
 static void give_shapes(const struct counting *counting, const bool *reads, size_t shape_count) {
     AORTA_EACH (struct aorta_trace_work, work, counting->trace->work, counting->trace->work_count) {
         if (work->operation == AORTA_TRACE_NONE || work->shape >= shape_count || !reads[work->shape]) continue;
@@ -308,7 +310,7 @@ static void give_shapes(const struct counting *counting, const bool *reads, size
     }
 }
 
-/* What the inputs alone say stays. */
+/* Only attention whose work does not follow from its inputs is changed. */
 aorta_status aorta_trace_count_requests(struct aorta_trace *trace) {
     struct counting counting = {.trace = trace};
     const size_t shapes = trace->shape_count, operations = trace->operation_count;

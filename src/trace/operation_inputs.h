@@ -1,4 +1,4 @@
-/* The inputs of an operation, read from the lists that a file has of them; and what attention over a cache does. */
+/* The inputs of an operation, from a file's lists, and the work of attention over a cache. */
 #ifndef AORTA_TRACE_OPERATION_INPUTS_H
 #define AORTA_TRACE_OPERATION_INPUTS_H
 
@@ -8,17 +8,17 @@
 enum { AORTA_INPUT_RANK = 8, AORTA_INPUTS = 16 };
 
 struct aorta_input {
-    bool tensor; /* the type says so */
-    bool list;   /* of tensors: their types are not in the file */
-    int rank;    /* -1: its shape cannot be understood */
+    bool tensor; /* by its type */
+    bool list;   /* a list of tensors, whose types are not in the file */
+    int rank;    /* -1: unknown shape */
     int64_t size[AORTA_INPUT_RANK];
     int64_t stride[AORTA_INPUT_RANK]; /* elements; where `strided` */
     bool strided;
     int bytes;  /* of an element; 0: not known */
     int packed; /* numbers in an element: 2 of four bits */
     enum aorta_arithmetic arithmetic;
-    double list_elements;          /* of a list: of all its tensors */
-    struct aorta_json_value value; /* of what is no tensor */
+    double list_elements;          /* of a list: elements of all its tensors */
+    struct aorta_json_value value; /* if it is no tensor */
 };
 
 struct aorta_inputs {
@@ -30,7 +30,7 @@ struct aorta_inputs {
 /* PyTorch's types of elements (c10/core/ScalarType.h). */
 struct aorta_element {
     const char *name; /* "Long"; NULL: another row has it */
-    const char *cxx;  /* as traces have the types of inputs: "long int"; NULL: no input was seen to be of it */
+    const char *cxx;  /* the type of inputs in traces: "long int"; NULL: never seen */
     int bytes;
     enum aorta_arithmetic arithmetic;
 };
@@ -40,31 +40,31 @@ const struct aorta_element *aorta_element_named(const char *name);
 const struct aorta_element *aorta_element_of_code(int64_t code); /* PyTorch's number, as aten::empty has it */
 
 void aorta_inputs_read(const struct aorta_operation *operation, struct aorta_inputs *inputs);
-/* A text of the trace that is JSON; NONE: of no length. */
+/* A text of the trace as JSON; empty for NONE. */
 struct aorta_json_value aorta_trace_json(const struct aorta_trace *trace, uint32_t text);
 
-/* ---- attention over a cache of keys, by the lengths of a step's requests ----
+/* ---- attention over a cache of keys, from the lengths of a step's requests ----
  *
- * The inputs of such an operation say how many queries there are, not how many keys each of them reads. vLLM
+ * The inputs of such an operation show how many queries there are, but not how many keys each query reads. vLLM
  * (detailed_trace_annotation), SGLang (detailed_annotations) and ATOM write sums over the requests into the name of the
  * step's range: "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37…)". Here sq means
  * queries, sk keys, sqsq and sqsk their products. A query reads its own key and all keys before it, so these sums are
  * sufficient.
  *
- * Layers with a window read less, and no file has the window's length. Such layers run another kernel, or take less
- * time. So among operations of one shape in a step, only those count that take about as long as the longest. */
+ * Layers with a window read fewer keys, and no file has the window's length. They use another kernel or are faster. So
+ * of all operations of one shape in a step, only those are counted that take about as long as the longest. */
 
 /* Sums over the requests of a step. */
 struct aorta_request_lengths {
     double queries, keys, queries_squared, queries_by_keys;
 };
-/* False: the range does not say. */
+/* False if the range has no lengths. */
 bool aorta_request_lengths_read(const char *range, struct aorta_request_lengths *lengths);
-/* What the operation does for these requests. `cache_bytes`: of an element of the cache, where that is not among the
- * inputs; 0: not known. False: not known, or the lengths are not this operation's. */
+/* The work of the operation for these requests. `cache_bytes`: bytes per element of the cache if it is not among the
+ * inputs; 0 if unknown. False if the work is unknown or the lengths do not fit. */
 bool aorta_request_attention(const struct aorta_operation *operation, const struct aorta_request_lengths *lengths,
                              int cache_bytes, struct aorta_work_amount *amount);
-/* Gives the attention of each step its amounts, where they are known. AORTA_MEMORY. */
+/* Sets the amounts of attention in each step, where lengths are known. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_count_requests(struct aorta_trace *trace);
 
 #endif

@@ -8,13 +8,13 @@
 /* ---- the table ---- */
 
 enum rule {
-    NOTHING, /* neither arithmetic nor bytes can be counted */
-    /* Products; first: A, then B. */
+    NOTHING, /* neither flops nor bytes can be counted */
+    /* Matrix products; first: A, then B. */
     PLAIN,
     BATCHED,
     LINEAR,
     VECTOR,
-    GROUPED, /* lines to groups of a [lines, k], and each group's own [k, n] */
+    GROUPED, /* A: [lines, k], its lines in groups; B: a [k, n] per group */
     EXPERTS, /* hidden states, the experts' first and second matrices, weights of each token's experts */
     /* Convolutions. Forward: input, weight; first: padding, then stride and dilation. Backward: gradient, input,
      * weight, and PyTorch's order of arguments. */
@@ -26,20 +26,21 @@ enum rule {
     ATTENTION_BSHD,
     ATTENTION_BACKWARD_BHSD,
     ATTENTION_BACKWARD_BSHD,
-    ATTENTION_VARIABLE, /* sequences one behind the other, 0 to 3: query, key, value, where queries begin; first: the
+    ATTENTION_VARIABLE, /* sequences one after the other, 0 to 3: query, key, value, where queries begin; first: the
                          * longest of queries, then of keys; count: whether it is causal */
-    REQUESTS,           /* query, key, value, of as many keys as the step's requests have (requests.h) */
+    REQUESTS,           /* query, key, value; the number of keys is known from the step's requests
+                         * (operation_inputs.h) */
     /* These read inputs [first, first + count). */
     MAP,    /* and write one output, as wide as the inputs broadcast */
-    TEST,   /* the same of truth values */
+    TEST,   /* as MAP, writing booleans */
     INTO,   /* and write input 0 */
-    READ,   /* and write less, which is not counted, or one of them */
+    READ,   /* and write less, which is not counted, or write one of the inputs */
     UPDATE, /* and write inputs 0 and 1 */
-    CACHE,  /* key, value, their caches, places: written as wide as a cache has it */
-    ROTARY, /* positions, query and key, which are written, size of a head, a line of sines for each position */
-    /* Lookups: of each index at least its own bytes are read and its elements written. */
+    CACHE,  /* key, value, their caches, places: written with the cache's type */
+    ROTARY, /* positions, query and key (both written), head size, a line of sines per position */
+    /* Lookups: at least the bytes of the indices are read and the selected elements written. */
     GATHER,       /* input, axis, indices */
-    INDEX_SELECT, /* the same, rows of the axis */
+    INDEX_SELECT, /* input, axis, indices of slices along the axis */
 };
 
 struct row {
@@ -108,7 +109,7 @@ static const struct aorta_input *input_at(const struct aorta_inputs *inputs, int
     return index >= 0 && index < inputs->count ? &inputs->items[index] : NULL;
 }
 
-/* A tensor with at least this many axes; NULL: there is none. */
+/* The input if it is a tensor with at least this many axes; else NULL. */
 static const struct aorta_input *tensor_at(const struct aorta_inputs *inputs, int index, int rank) {
     const struct aorta_input *input = input_at(inputs, index);
     return input && input->rank >= rank && !input->list ? input : NULL;
@@ -120,7 +121,7 @@ static double elements_of(const struct aorta_input *input) {
     return elements;
 }
 
-/* NaN where the type is not known. */
+/* NaN if the type is unknown. */
 static double bytes_of(const struct aorta_input *input) {
     return input->bytes ? elements_of(input) * input->bytes : NAN;
 }
@@ -158,7 +159,7 @@ static void count_product(const struct row *row, const struct aorta_inputs *inpu
     amount->bytes = bytes_of(a) + bytes_of(b) + (a->bytes ? batch * m * n * a->bytes : NAN);
 }
 
-/* Each line is multiplied once, with the matrix of its group; all groups are read at most. */
+/* Each line is multiplied once, with the matrix of its group. The matrices of all groups count as read. */
 static void count_grouped(const struct row *row, const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
     const struct aorta_input *a = tensor_at(inputs, row->first, 2), *b = tensor_at(inputs, row->first + 1, 3);
     if (!a || !b || a->rank != 2 || b->rank != 3 || a->size[1] != b->size[1]) return;
@@ -168,8 +169,8 @@ static void count_grouped(const struct row *row, const struct aorta_inputs *inpu
     amount->bytes = bytes_of(a) + bytes_of(b) + (a->bytes ? outputs * a->bytes : NAN);
 }
 
-/* Hidden states [tokens, k], the experts' [experts, n, k] and [experts, k, n / 2 or n], the weights of `chosen` experts
- * for each token. Experts that no token can reach are not read. */
+/* Inputs: hidden states [tokens, k], the experts' [experts, n, k] and [experts, k, n / 2 or n], and weights [tokens,
+ * chosen experts]. Tokens × chosen experts limits how many experts are read. */
 static void count_experts(const struct row *row, const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
     const struct aorta_input *x = tensor_at(inputs, row->first, 2), *up = tensor_at(inputs, row->first + 1, 3);
     const struct aorta_input *down = tensor_at(inputs, row->first + 2, 3),
@@ -184,7 +185,7 @@ static void count_experts(const struct row *row, const struct aorta_inputs *inpu
 
 /* ---- convolutions ---- */
 
-/* Reads "[1, 1]" as written in quotes; the last axes get the first number if numbers are missing. */
+/* Reads a list such as "[1, 1]" in quotes; missing numbers are copies of the first. */
 static bool get_list(const struct aorta_inputs *inputs, int index, int count, int64_t *numbers) {
     const struct aorta_input *input = input_at(inputs, index);
     if (!input || input->value.length < 3 || !aorta_json_is_string(input->value)) return false;
@@ -198,7 +199,7 @@ static bool get_list(const struct aorta_inputs *inputs, int index, int count, in
     return found == count;
 }
 
-/* Arithmetic of one pass: each element of the output is a product over the kernel and the channels of its group. */
+/* Flops of one pass: each output element is a sum over the kernel and the channels of its group. */
 static double convolution_flops(double outputs, const struct aorta_input *weight) {
     return 2 * outputs * elements_of(weight) / (double)(weight->size[0] ? weight->size[0] : 1);
 }
@@ -225,7 +226,7 @@ static void count_convolution(const struct row *row, const struct aorta_inputs *
 }
 
 /* (gradient, input, weight, bias sizes, stride, padding, dilation, transposed, output padding, groups, mask): the mask
- * says whether the gradients of input, weight and bias are made. */
+ * selects the gradients of input, weight and bias. */
 static void count_convolution_backward(const struct row *row, const struct aorta_inputs *inputs,
                                        struct aorta_work_amount *amount) {
     (void)row;
@@ -242,7 +243,7 @@ static void count_convolution_backward(const struct row *row, const struct aorta
 
 /* ---- attention ---- */
 
-/* 0 or 1; -1: the file does not say. */
+/* 0 or 1; -1 if unknown. */
 static int is_causal(const struct aorta_inputs *inputs, int index) {
     const struct aorta_input *input = input_at(inputs, index);
     if (!input) return -1;
@@ -252,7 +253,7 @@ static int is_causal(const struct aorta_inputs *inputs, int index) {
     return aorta_json_text_is(input->value, "False") || aorta_json_text_is(input->value, "0") ? 0 : -1;
 }
 
-/* Forward two products of sequence by sequence, backward four; what it computes again is not counted. */
+/* Counts two products of sequence by sequence forward, and four backward; recomputed products are not counted. */
 static void count_attention(const struct row *row, const struct aorta_inputs *inputs,
                             struct aorta_work_amount *amount) {
     const bool backward = row->rule == ATTENTION_BACKWARD_BHSD || row->rule == ATTENTION_BACKWARD_BSHD;
@@ -273,7 +274,7 @@ static void count_attention(const struct row *row, const struct aorta_inputs *in
     amount->bytes = backward ? 2 * moved : moved;
 }
 
-/* Known where all sequences are equally long: as many queries as the longest allows, and keys no longer. */
+/* Known only if all sequences have the length of the longest, and queries and keys are equally long. */
 static void count_variable(const struct row *row, const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
     enum { BEGINS = 3 };
     const struct aorta_input *q = tensor_at(inputs, 0, 3), *k = tensor_at(inputs, 1, 3), *v = tensor_at(inputs, 2, 3);
@@ -295,9 +296,9 @@ static void count_variable(const struct row *row, const struct aorta_inputs *inp
     amount->bytes = 2 * bytes_of(q) + (k->bytes && v->bytes ? sequences * rows_q * line : NAN);
 }
 
-/* ---- what only moves ---- */
+/* ---- operations that only move data ---- */
 
-/* Inputs [first, first + count) that are tensors; NaN where a type or shape is not known. */
+/* Bytes of the tensors among inputs [first, first + count); NaN if a type or shape is unknown. */
 static double bytes_read(const struct row *row, const struct aorta_inputs *inputs) {
     double bytes = 0;
     if (!inputs->typed) return NAN;
@@ -309,8 +310,8 @@ static double bytes_read(const struct row *row, const struct aorta_inputs *input
     return bytes;
 }
 
-/* Elements of an output as wide as all inputs together. Shapes that do not broadcast are parameters of the first
- * (norms): then it has as many as the largest. */
+/* Elements of the output of inputs that broadcast. Shapes that do not broadcast are parameters (of norms); the output
+ * then has the size of the largest input. */
 static double broadcast_elements(const struct row *row, const struct aorta_inputs *inputs) {
     int64_t size[AORTA_INPUT_RANK] = {0}; /* from the last axis on */
     double most = 0, elements = 1;
@@ -329,7 +330,7 @@ static double broadcast_elements(const struct row *row, const struct aorta_input
     return fits ? elements : most;
 }
 
-/* Bytes of an element of the output: the widest input, of those with axes where there are any. */
+/* Bytes per element of the output: those of the widest input with axes, or of the widest input if none has axes. */
 static int widest(const struct row *row, const struct aorta_inputs *inputs) {
     int with_axes = 0, any = 0;
     for (int i = row->first; i < row->first + row->count && i < inputs->count; i++) {
@@ -410,7 +411,7 @@ static void count_rotary(const struct row *row, const struct aorta_inputs *input
 typedef void count_rule(const struct row *row, const struct aorta_inputs *inputs, struct aorta_work_amount *amount);
 
 static count_rule *const rules[] = {
-    /* a rule without one is of products, or counts nothing */
+    /* rules that are missing count products (count_product) or nothing */
     [GROUPED] = count_grouped,
     [EXPERTS] = count_experts,
     [CONVOLUTION_FORWARD] = count_convolution,
@@ -479,7 +480,7 @@ bool aorta_operation_count(const struct aorta_operation *operation, struct aorta
 
 /* ---- kernels without an operation ---- */
 
-/* "Cijk_Ailk_Bljk_" is followed by the type of the operands, then those of the result and the sums, and flags:
+/* After "Cijk_Ailk_Bljk_" come the types of operands, result and sums, then flags:
  * "HHS_BH", "B_BS_BH", "SB", "F8BS_BH"; "S_MX_B": single precision with fewer bits. */
 enum aorta_arithmetic aorta_kernel_tensile_arithmetic(const char *kernel) {
     enum { INDICES = 15 };
@@ -503,7 +504,7 @@ enum aorta_arithmetic aorta_kernel_tensile_arithmetic(const char *kernel) {
 }
 
 bool aorta_kernel_uses_tf32(const char *kernel) {
-    /* cuBLAS, CUTLASS and cuDNN; 1688 is the shape of Ampere's instruction for it; XF32: AMD. */
+    /* cuBLAS, CUTLASS and cuDNN; 1688 is the shape of Ampere's TF32 instruction; XF32: AMD. */
     static const char *const parts[] = {"tf32", "TF32", "xf32", "XF32", "s1688", NULL};
     return aorta_has_any(kernel, parts) || aorta_kernel_tensile_arithmetic(kernel) == AORTA_IN_TF32;
 }

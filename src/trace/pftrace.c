@@ -1,4 +1,4 @@
-/* What rocprofv3 writes with `--output-format pftrace`: Perfetto's binary trace. Source: rocprofiler-sdk 1.0,
+/* Reads the output of rocprofv3 with `--output-format pftrace`: Perfetto's binary trace. Source: rocprofiler-sdk 1.0,
  * source/lib/output/generatePerfetto.cpp, and Perfetto's protos/perfetto/trace (trace_packet, track_event/…,
  * interned_data, clock_snapshot).
  *
@@ -10,8 +10,8 @@
  *     Annotation    1 name (number), 3 unsigned, 4 signed, 6 text, 10 name, 17 text (number)
  *     interned      2 event names, 1 categories, 3 annotation names, 29 texts: each 1 number, 2 text
  *
- * A writer's packets are a sequence with tables of its own. Its clock 64 counts on from packet to packet. The file is
- * in memory. */
+ * The packets of a writer form a sequence with tables of its own. Times of its clock 64 are relative to the previous
+ * packet. The whole file is in memory. */
 #include "base/arena.h"
 #include "trace/proto.h"
 #include "trace/reader.h"
@@ -43,7 +43,7 @@ enum { INTERNED_CATEGORIES = 1, INTERNED_EVENTS, INTERNED_ANNOTATIONS, INTERNED_
 enum { SNAPSHOT_CLOCKS = 1, CLOCK_ID = 1, CLOCK_TIME, CLOCK_UNIT = 4, DEFAULT_TRACK = 11 };
 enum { BOOT_CLOCK = 6, COUNTING_CLOCK = 64, CLEARED = 1 };
 
-/* Texts by their number; the latest of a number counts. */
+/* Texts by number. A later text of the same number replaces the earlier one. */
 struct texts {
     struct numbered {
         uint64_t number;
@@ -56,14 +56,14 @@ enum table { CATEGORIES, EVENTS, ANNOTATIONS, TEXTS, TABLES };
 struct sequence {
     uint64_t id;
     struct texts tables[TABLES];
-    uint64_t clock, track;    /* where a packet says none */
-    int64_t last_ns, unit_ns; /* of the clock that counts on */
+    uint64_t clock, track;    /* for packets without them */
+    int64_t last_ns, unit_ns; /* of the relative clock */
 };
 
 struct track {
     uint64_t uuid;
     struct aorta_proto name;
-    struct aorta_rocprof_record *open; /* the innermost last; domain COUNT: none that is read */
+    struct aorta_rocprof_record *open; /* the innermost last; domain COUNT: not read */
     size_t depth, capacity;
 };
 
@@ -92,7 +92,7 @@ static void add_text(struct pftrace *p, struct texts *texts, struct aorta_proto 
     aorta_arena_append(&p->arena, &texts->items, &texts->capacity, &texts->count, &row, sizeof row);
 }
 
-/* Numbers mostly count from 1 in the order of the entries. */
+/* Mostly the numbers count from 1 in the order of the entries, which is fast. */
 static struct aorta_proto text_of(const struct texts *texts, uint64_t number) {
     if (number && number <= texts->count && texts->items[number - 1].number == number)
         return texts->items[number - 1].text;
@@ -112,7 +112,7 @@ static void read_interned(struct pftrace *p, struct sequence *sequence, struct a
             add_text(p, &sequence->tables[tables[field.number] - 1], field.bytes);
 }
 
-/* NULL (and failed): no memory. */
+/* NULL (and failed) if memory is exhausted. */
 static struct sequence *sequence_of(struct pftrace *p, uint64_t id) {
     for (size_t i = p->sequence_count; i > 0; i--)
         if (p->sequences[i - 1].id == id) return &p->sequences[i - 1];
@@ -143,7 +143,7 @@ static void read_track(struct pftrace *p, struct aorta_proto descriptor) {
 
 /* ---- clocks ---- */
 
-/* What the counting clock begins at, as the boot clock has it. */
+/* Reads the start of the relative clock, in time of the boot clock, and its unit. */
 static void read_snapshot(struct sequence *sequence, struct aorta_proto snapshot) {
     struct aorta_proto_field field, id, time, unit;
     while (aorta_proto_next(&snapshot, &field)) {
@@ -157,7 +157,7 @@ static void read_snapshot(struct sequence *sequence, struct aorta_proto snapshot
     }
 }
 
-/* INT64_MIN: beyond all times. */
+/* INT64_MIN if the time overflows. */
 static int64_t time_of(struct sequence *sequence, uint64_t clock, uint64_t value) {
     int64_t ns;
     if (value > INT64_MAX ||
@@ -177,7 +177,7 @@ struct event {
     int64_t at_ns, offset;
 };
 
-/* The first number of "AGENT [4] STREAM [2]" behind a word; -1: none. */
+/* The first number of "AGENT [4] STREAM [2]" after a word; -1: none. */
 static int64_t number_behind(struct aorta_proto text, const char *word) {
     const char *at = text.at ? memmem(text.at, aorta_proto_length(text), word, strlen(word)) : NULL;
     for (at = at ? at + strlen(word) : text.end; at < text.end && (*at == ' ' || *at == '[' || *at == '-'); at++)
@@ -218,7 +218,7 @@ static void take_argument(struct aorta_rocprof_record *record, const struct argu
             aorta_rocprof_set(record, i, number);
 }
 
-/* GPUs are numbered as the file does; what copies from or to is no GPU unless a dispatch ran there. */
+/* GPUs have the file's numbers. Agents of copies count as GPUs only if a dispatch ran there. */
 static void complete_work(struct pftrace *p, const struct track *track, struct aorta_rocprof_record *record) {
     const int64_t in_track = number_behind(track->name, "AGENT");
     const int64_t agent = in_track < 0 ? number_in(track->name) : in_track;
@@ -287,7 +287,7 @@ static void read_defaults(struct sequence *sequence, struct aorta_proto defaults
         sequence->track = track.value;
 }
 
-/* A packet's parts stand in any order: what it defines is read before its event. */
+/* A packet's parts come in any order: what it defines is read before its event. */
 static aorta_status read_packet(struct pftrace *p, struct aorta_proto packet) {
     struct aorta_proto_field field, parts[PACKET_TRACK + 1] = {{0}};
     while (aorta_proto_next(&packet, &field))
@@ -340,14 +340,14 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
     return status;
 }
 
-/* JSON that begins with a line end reads like the key of a packet. */
+/* Excludes text, as JSON that begins with a line end looks like the key of a packet. */
 static bool is_text(const char *head, size_t length) {
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)head[i] < ' ' && !aorta_json_space(head[i])) return false;
     return true;
 }
 
-/* The first packet says which sequence or user wrote it; both are numbers. */
+/* The first packet must have the number of its sequence or user. */
 static bool recognises(const char *head, size_t length) {
     enum { PACKET_USER = 3 };
     struct aorta_proto packet;

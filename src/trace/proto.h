@@ -1,5 +1,5 @@
 /* The wire format of protocol buffers (https://protobuf.dev/programming-guides/encoding), read field by field from
- * memory. Nothing is copied, and no number of a message sizes anything. */
+ * memory. Nothing is copied, and no memory is allocated by numbers of a message. */
 #ifndef AORTA_TRACE_PROTO_H
 #define AORTA_TRACE_PROTO_H
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A message, or a part of it that is still to be read; a text. */
+/* A text, a message, or its part that is not read yet. */
 struct aorta_proto {
     const char *at, *end;
 };
@@ -26,7 +26,7 @@ static inline bool aorta_proto_is(struct aorta_proto text, const char *word) {
     return aorta_proto_length(text) == strlen(word) && aorta_proto_begins(text, word);
 }
 
-/* The number behind a beginning: "/device:GPU:0", "Stream #14(Compute)". -1: another text, or none. */
+/* The number after a beginning: "/device:GPU:0", "Stream #14(Compute)". -1 if there is none. */
 static inline int64_t aorta_proto_number_after(struct aorta_proto text, const char *begin) {
     if (!text.at || !aorta_proto_begins(text, begin)) return -1;
     int64_t number = -1;
@@ -36,15 +36,15 @@ static inline int64_t aorta_proto_number_after(struct aorta_proto text, const ch
     return number > INT32_MAX ? -1 : number;
 }
 
-/* `number` is what the file numbers it; `value` is that of a varint or of fixed bytes, `bytes` a text, message or
- * packed list. Groups, which nobody writes any more, are no fields. */
+/* `number` is the field's number; `value` is a varint or fixed bytes; `bytes` is a text, message or packed list.
+ * Groups, an obsolete type, are not read. */
 struct aorta_proto_field {
     uint32_t number;
     uint64_t value;
     struct aorta_proto bytes; /* .at is NULL: the field is a number */
 };
 
-/* A number of 7 bits a byte, the lowest first. False: it ends early or is too long. */
+/* Reads a number of 7 bits per byte, the lowest first. False if it ends early or is too long. */
 static inline bool aorta_proto_varint(struct aorta_proto *message, uint64_t *value) {
     *value = 0;
     for (unsigned shift = 0; shift < 64 && message->at < message->end; shift += 7) {
@@ -63,7 +63,7 @@ static inline bool aorta_proto_fixed(struct aorta_proto *message, size_t bytes, 
     return true;
 }
 
-/* The next field. False: the message is at its end (.at == .end), or broken where .at stands. */
+/* Reads the next field. False at the end of the message (.at == .end), or if it is broken at .at. */
 static inline bool aorta_proto_next(struct aorta_proto *message, struct aorta_proto_field *field) {
     enum { VARINT, FIXED64, BYTES, FIXED32 = 5 };
     const char *const begin = message->at;
@@ -87,14 +87,15 @@ static inline bool aorta_proto_next(struct aorta_proto *message, struct aorta_pr
     return known;
 }
 
-/* The first field of this number; false: there is none (or the message breaks before), and the field is all 0. */
+/* Finds the first field of this number. False, with the field all 0, if there is none or the message breaks before
+ * it. */
 static inline bool aorta_proto_find(struct aorta_proto message, uint32_t number, struct aorta_proto_field *field) {
     while (aorta_proto_next(&message, field))
         if (field->number == number) return true;
     return false;
 }
 
-/* The message that a file begins with, as far as it is among these bytes. False: it begins otherwise. */
+/* The message at the beginning of a file, as far as it is in these bytes. False if the file begins differently. */
 static inline bool aorta_proto_first(const char *head, size_t length, uint32_t number, struct aorta_proto *message) {
     uint64_t key, size;
     *message = (struct aorta_proto){head, head + length};

@@ -1,4 +1,4 @@
-/* One reader per kind of file (formats.def). For the readers of this folder. */
+/* The interface of readers, one per kind of file (formats.def). Only for files of this folder. */
 #ifndef AORTA_TRACE_READER_H
 #define AORTA_TRACE_READER_H
 
@@ -6,19 +6,19 @@
 #include "trace/open.h"
 #include "trace/trace.h"
 
-/* A file by its first bytes (unpacked). */
+/* A reader of files that are recognized by their first bytes (unpacked). */
 struct aorta_trace_reader {
-    bool (*recognises)(const char *head, size_t length); /* up to 4096 bytes; fewer when the file is shorter */
+    bool (*recognises)(const char *head, size_t length); /* up to 4096 bytes */
     /* Appends to the list. Opens the path itself: SQLite needs a name. */
     aorta_status (*read)(const char *path, const struct aorta_trace_options *options, struct aorta_trace_list *list);
-    /* Whether a file that is recognised in a folder is the one by which its set is read. NULL: each file is alone. */
+    /* Whether a recognised file of a folder is the one that is read for its set. NULL if files are not in sets. */
     bool (*leads)(const char *path, const char *head, size_t length);
-    bool plain;  /* opens the file itself, which may not be packed */
-    bool yields; /* in a folder only where nothing else is: traces of a run say more than its lines */
-    bool json;   /* its files begin as JSON does; the files of other readers do not */
+    bool plain;  /* opens the file by its path, so it must not be packed */
+    bool yields; /* read in a folder only without other traces, as a run's traces have more facts than its lines */
+    bool json;   /* whether its files begin as JSON does */
 };
 
-/* JSON files say what they are by a key of the outermost object, which may stand anywhere in it. The stream stands
+/* JSON files say what they are by a key of the outermost object, which may be anywhere in it. The stream is
  * before that key's value; the reader reads just this value. On an error with options->recover it keeps what it has,
  * counts the reason and returns success. */
 typedef aorta_status aorta_trace_json_reader(struct aorta_json_stream *stream,
@@ -29,26 +29,26 @@ typedef aorta_status aorta_trace_json_reader(struct aorta_json_stream *stream,
 #include "trace/formats.def"
 extern const struct aorta_trace_reader aorta_trace_reader_sqlite; /* of all rows SQLITE */
 
-/* Whether the file broke and what is before the break is used (options->recover); *status is freed and NULL then. */
+/* Whether *status is AORTA_FORMAT and events before the break are used (options->recover). Then *status is freed and
+ * set to NULL. */
 bool aorta_trace_recovers(const struct aorta_trace_options *options, aorta_status *status);
 
-/* Whether a file yields to other files by its name; and whether it has any of the rows' suffixes, packed or not. */
+/* By a file's name: whether it yields to other files, and whether it has a trace's suffix, packed or not. */
 bool aorta_trace_yields(const char *path);
 bool aorta_trace_is_name(const char *path);
-/* Whether bytes at the beginning of a file are of a reader that needs it plain. */
+/* Whether the reader of a file with these first bytes needs it unpacked. */
 bool aorta_trace_needs_plain(const char *bytes, size_t length);
 
-/* Whether bytes at the beginning of an input may be of a trace, packed or not: JSON, packed data, or what a reader
- * recognises. */
+/* Whether an input with these first bytes may be a trace: JSON, packed data, or a format that a reader recognises. */
 bool aorta_trace_may_be(const char *bytes, size_t length);
 
-/* AORTA_USAGE where the bytes, a file's first or the name of a process in it, are of a tool that is not read. */
+/* AORTA_USAGE if the bytes, a file's first or the name of a process in it, show a tool whose files are not read. */
 AORTA_MUST_USE aorta_status aorta_trace_check_foreign(const char *bytes, size_t length, const char *path);
 
-/* The names of what is read, for messages. */
+/* The names of all formats, for messages. */
 extern const char *const aorta_trace_formats;
 
-/* A whole JSON file of any of these kinds, from a stream that stands at its beginning. */
+/* A whole JSON file of any of these kinds, from a stream at its beginning. */
 aorta_trace_json_reader aorta_trace_read_json;
 
 #endif

@@ -1,7 +1,7 @@
 /* rocpd, the default output of rocprofv3: a SQLite file whose tables carry the id of a process in their names
  * (rocpd_kernel_dispatch_00000ac2_6f4e_…); `rocpd merge` puts several processes into one file. Columns are looked up,
- * since they differ: up to schema 3 a record says itself on which agent, queue and stream it ran, from schema 4 on its
- * track does. */
+ * as they differ: agent, queue and stream are columns of the record up to schema 3, and of its track from schema 4
+ * on. */
 #include "base/json_value.h"
 #include "base/sort.h"
 #include "trace/rocprof.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Facts that a record's event adds. */
+/* Facts of a record that are in its event. */
 struct event {
     int64_t id, stack, category;
     const char *message; /* NULL: none */
@@ -23,7 +23,7 @@ struct track {
     struct aorta_rocprof_record record;
 };
 
-/* The tables of one process. Events and tracks ascend by id; of equal ids the first counts. */
+/* The tables of one process. Events and tracks are sorted by id. The first of several with one id counts. */
 struct database {
     struct aorta_sqlite *file;
     const char *suffix; /* of its tables: "_00000ac2_…" */
@@ -41,7 +41,7 @@ struct database {
 #define EACH(db, table, columns, take)                                                                                 \
     aorta_sqlite_each((db)->file, table, (db)->suffix, columns, sizeof(columns) / sizeof *(columns), take, db)
 
-/* The item of an array that begins with the id in a column; NULL: there is none. */
+/* Finds the item with the id in a column, the first member of an item; NULL if there is none. */
 static const void *find_item(sqlite3_stmt *row, int column, const void *items, size_t count, size_t size) {
     int64_t id;
     return count && aorta_sqlite_number(row, column, &id) ? bsearch(&id, items, count, size, aorta_by_int64) : NULL;
@@ -58,7 +58,7 @@ static bool find_member(const char *json, const char *name, struct aorta_json_va
     return false;
 }
 
-/* A member that is a text; NULL: there is none. It lasts until the next call. */
+/* A member that is a text, valid until the next call; NULL if there is none. */
 static const char *text_member(struct database *db, const char *json, const char *name) {
     struct aorta_json_value value, text;
     aorta_text_clear(&db->scratch);
@@ -147,7 +147,7 @@ static void take_event(void *context, sqlite3_stmt *row) {
     aorta_arena_append(&db->arena, &db->events, &db->event_capacity, &db->event_count, &event, sizeof event);
 }
 
-/* The columns from `at` on. */
+/* Sets the record's fields from the columns that begin at `at`. */
 static void take_fields(struct database *db, sqlite3_stmt *row, int at, struct aorta_rocprof_record *record) {
     for (int i = 0; i < AORTA_ROCPROF_FIELDS; i++) {
         int64_t number;
@@ -168,7 +168,7 @@ static void take_track(void *context, sqlite3_stmt *row) {
     aorta_arena_append(&db->arena, &db->tracks, &db->track_capacity, &db->track_count, &track, sizeof track);
 }
 
-/* Adds the fields' columns after the first `count` columns. Returns how many there are. */
+/* Adds the fields' columns after the first `count` columns. Returns the new number of columns. */
 static int add_fields(const char **columns, int count) {
     for (int i = 0; i < AORTA_ROCPROF_FIELDS; i++)
         if (aorta_rocprof_fields[i].sql) columns[count++] = aorta_rocprof_fields[i].sql;
@@ -218,7 +218,7 @@ static void take_dispatch(void *context, sqlite3_stmt *row) {
 static void take_copy(void *context, sqlite3_stmt *row) {
     take_record(context, row, AORTA_ROCPROF_COPY);
 }
-/* Categories have a table of their own from schema 4 on. */
+/* From schema 4 on, categories have their own table. */
 static void take_region(void *context, sqlite3_stmt *row) {
     const struct database *db = context;
     const struct event *event = event_of(db, row);

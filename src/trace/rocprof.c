@@ -15,7 +15,7 @@
 /* Calls of the host, and markers: of their records what is needed, as they are many. */
 struct call {
     int64_t start_ns, end_ns, correlation, thread;
-    const char *name;        /* NULL: of the operation */
+    const char *name;        /* NULL: by `operation` */
     int32_t kind, operation; /* -1: not known */
     uint8_t domain;          /* enum aorta_rocprof_domain */
 };
@@ -39,10 +39,10 @@ struct aorta_rocprof {
     int32_t rank, world;
     int64_t events;
     bool failed;      /* memory ran out */
-    struct rows work; /* records, whose names are interned; NULL: of the kernel */
+    struct rows work; /* records, whose names are interned; NULL: by `kernel` */
     struct rows calls, agents, names[AORTA_ROCPROF_NAMED];
-    bool sorted[AORTA_ROCPROF_NAMED];                  /* the names are, each once */
-    int64_t first_dispatch, last_dispatch, dispatches; /* lowest and highest number; how many have one */
+    bool sorted[AORTA_ROCPROF_NAMED];                  /* the names are sorted and unique */
+    int64_t first_dispatch, last_dispatch, dispatches; /* lowest and highest number; count of numbered ones */
     struct aorta_texts strings;
     struct aorta_trace_warning warnings[AORTA_REASON_COUNT];
 };
@@ -116,7 +116,7 @@ void aorta_rocprof_add_name(struct aorta_rocprof *rocprof, enum aorta_rocprof_na
     rocprof->sorted[of] = false;
 }
 
-/* NULL: there is none (yet). */
+/* NULL if there is none (yet). */
 static const char *find_name(struct aorta_rocprof *rocprof, enum aorta_rocprof_named of, int64_t first,
                              int64_t second) {
     struct rows *rows = &rocprof->names[of];
@@ -166,7 +166,7 @@ static void add_call(struct aorta_rocprof *rocprof, const struct aorta_rocprof_r
     add(rocprof, &rocprof->calls, &row, sizeof row);
 }
 
-/* The agent that makes a copy: the GPU of the two; between GPUs, the source. */
+/* The agent of a copy: its GPU, or the source between two GPUs. */
 static int64_t copying_agent(const char *direction, const struct aorta_rocprof_record *record) {
     if (record->agent >= 0) return record->agent;
     bool to_device = direction && strstr(direction, "HOST_TO_DEVICE");
@@ -198,7 +198,7 @@ static void add_work(struct aorta_rocprof *rocprof, const struct aorta_rocprof_r
     struct aorta_rocprof_record row = *record;
     if (row.name) row.name = keep(rocprof, record->name, record->name_length);
     if (copy && !row.name) row.name = find_name(rocprof, AORTA_ROCPROF_OPERATIONS, record->kind, record->operation);
-    /* Between two places of the host no device has a part in it. */
+    /* Copies within the host concern no device. */
     if (copy && row.name && strstr(row.name, "HOST_TO_HOST")) return;
     if (copy) {
         row.agent = copying_agent(row.name, record);
@@ -223,7 +223,7 @@ void aorta_rocprof_add(struct aorta_rocprof *rocprof, const struct aorta_rocprof
         add_call(rocprof, record);
 }
 
-/* What each function of RCCL does. Functions that move nothing (ncclCommInitRank, …) are not here. */
+/* Functions of RCCL that communicate; ncclCommInitRank etc. do not. */
 static const struct {
     const char *name;
     enum aorta_collective kind;
@@ -240,7 +240,7 @@ static const struct {
 
 /* ---- agents ---- */
 
-/* Sorts the agents; the first of a key counts. A GPU whose number is not known has that of its place among the GPUs. */
+/* Sorts the agents; the first of a key counts. A GPU of unknown number gets its place among the GPUs. */
 static void sort_agents(struct aorta_rocprof *rocprof) {
     struct aorta_rocprof_agent *agents = rocprof->agents.items;
     int64_t ordinal = 0;
@@ -251,7 +251,7 @@ static void sort_agents(struct aorta_rocprof *rocprof) {
     }
 }
 
-/* The GPU behind a key: as the file describes it, or what the key itself says. */
+/* The agent of a key; if the file does not describe it, its key is its number. */
 static struct aorta_rocprof_agent agent_of(const struct aorta_rocprof *rocprof, int64_t key) {
     const struct rows *agents = &rocprof->agents;
     const struct aorta_rocprof_agent *found =
@@ -259,7 +259,7 @@ static struct aorta_rocprof_agent agent_of(const struct aorta_rocprof *rocprof, 
     return found ? *found : (struct aorta_rocprof_agent){.key = key, .device = key, .multiprocessors = -1};
 }
 
-/* ---- one trace for each agent that worked ---- */
+/* ---- one trace for each agent with work ---- */
 
 struct part {
     int64_t key; /* of the agent */
@@ -276,9 +276,9 @@ struct building {
     struct aorta_rocprof *rocprof;
     struct part *parts; /* ascending by key */
     size_t part_count, part_capacity;
-    struct launch *launches; /* each once, ascending; of several parts */
+    struct launch *launches; /* sorted and unique; only with several parts */
     size_t launch_count;
-    int64_t copies; /* of rows of the host, to more devices than a process has */
+    int64_t copies; /* of host rows, for devices beyond the first DEVICES of a process */
     struct aorta_arena arena;
 };
 enum { DEVICES = 64, MOST_COPIES = 1 << 20 };
@@ -288,7 +288,7 @@ static void add_part(struct building *b, int64_t key) {
     aorta_arena_append(&b->arena, &b->parts, &b->part_capacity, &b->part_count, &part, sizeof part);
 }
 
-/* Work that names no agent belongs to the first; without any work there is one part. */
+/* Work without an agent belongs to the first part. Without any work there is one part. */
 static void find_parts(struct building *b) {
     struct aorta_rocprof_record *work = b->rocprof->work.items;
     const size_t count = b->rocprof->work.count;
@@ -417,7 +417,7 @@ static void put_to_all(struct building *b, const struct call *call, put *put_one
     }
 }
 
-/* With several agents in a process, a launch belongs to those whose work bears its id; waiting concerns all. */
+/* With several agents in a process, a launch belongs to the agents whose work has its id; waits concern all. */
 static void add_host(struct building *b, const struct call *call) {
     enum aorta_trace_call_kind kind;
     if (call->domain == AORTA_ROCPROF_MARKER) {
@@ -454,7 +454,7 @@ static void add_device(const struct part *part) {
 
 static aorta_status create_parts(struct building *b) {
     const struct aorta_rocprof *rocprof = b->rocprof;
-    const bool only = b->part_count == 1; /* else the process has several devices, and its rank is none of theirs */
+    const bool only = b->part_count == 1; /* with several devices in a process, its rank is of no single device */
     AORTA_EACH (struct part, part, b->parts, b->part_count) {
         part->agent = agent_of(rocprof, part->key);
         AORTA_TRY(aorta_trace_builder_create(rocprof->format, rocprof->path, rocprof->options, &part->builder));

@@ -1,13 +1,13 @@
-/* What the three formats of rocprofv3 have in common: the records of one process, on one or more devices ("agents").
- * Each agent that did something becomes a trace of its own, with the host's calls that concern it.
+/* The common part of rocprofv3's four formats: the records of one process, on one or more devices ("agents"). Each
+ * agent with work becomes a trace, with the host calls that concern it.
  *
- * Records may come in any order, before or after the agents, symbols and names they refer to: all of it is put
- * together at the end. Memory that runs out is remembered, and finish says so. One thread.
+ * Records may come in any order, before or after the agents, symbols and names they refer to, and are joined at the
+ * end. If memory runs out, finish fails. Used by one thread.
  *
  * Source of the formats: what rocprofiler-sdk 1.0 (ROCm 7.0) writes, by its source/lib/output/generateJSON.cpp,
  * generateCSV.cpp, generateRocpd.cpp, and source/share/rocprofiler-sdk-rocpd/ (tables of schema 3.0 to 4.1); and, for
  * JSON, a file that rocprofv3 wrote on eight MI350X. Times are ns of the host's boot clock, which all processes of a
- * host share; correlation ids count the calls of a process from 1, and device work bears that of the call behind it. */
+ * host share; correlation ids number the calls of a process from 1, and device work has the id of its call. */
 #ifndef AORTA_TRACE_ROCPROF_H
 #define AORTA_TRACE_ROCPROF_H
 
@@ -25,11 +25,11 @@ void aorta_rocprof_process(struct aorta_rocprof *rocprof, int64_t process);
 void aorta_rocprof_rank(struct aorta_rocprof *rocprof, int32_t rank, int32_t world); /* -1: not known */
 
 struct aorta_rocprof_agent {
-    int64_t key;    /* what records call it */
-    int64_t device; /* number among the GPUs; -1: by its key's place among those of the GPUs */
+    int64_t key;    /* its id in records */
+    int64_t device; /* number of the GPU; -1: its place among the GPUs by key */
     bool gpu;
     const char *name;        /* copied; NULL: not known */
-    int64_t multiprocessors; /* -1, or no such number: not known */
+    int64_t multiprocessors; /* negative or too large: unknown */
 };
 /* The first of a key counts. */
 void aorta_rocprof_add_agent(struct aorta_rocprof *rocprof, const struct aorta_rocprof_agent *agent);
@@ -55,15 +55,15 @@ enum aorta_rocprof_domain {
     AORTA_ROCPROF_MARKER,
     AORTA_ROCPROF_DOMAIN_COUNT
 };
-/* By the name of its kind ("HIP_RUNTIME_API_EXT", "kernel_dispatch"); false: one that is not read. */
+/* The domain of a kind ("HIP_RUNTIME_API_EXT", "kernel_dispatch"). False if it is not read. */
 bool aorta_rocprof_domain_of(const char *kind, size_t length, enum aorta_rocprof_domain *domain);
 
-/* Who asks may leave what the file does not say at the values of aorta_rocprof_nothing. */
+/* A record. Members that the file lacks keep the values of aorta_rocprof_nothing. */
 struct aorta_rocprof_record {
     enum aorta_rocprof_domain domain;
-    int64_t start_ns, end_ns;    /* INT64_MIN: missing, the record is left out and counted */
+    int64_t start_ns, end_ns;    /* INT64_MIN: missing; the record is counted and dropped */
     int64_t correlation, thread; /* -1 */
-    int64_t kind, operation;     /* numbers of the name, where `name` is NULL */
+    int64_t kind, operation;     /* numbers of the name if `name` is NULL */
     const char *name;            /* copied, `name_length` long; NULL: see kernel, or kind and operation */
     size_t name_length;
     int64_t kernel;               /* dispatches: id of the symbol; -1 */
@@ -76,11 +76,12 @@ struct aorta_rocprof_record {
 };
 extern const struct aorta_rocprof_record aorta_rocprof_nothing;
 
-/* What the formats call the numbers of a record (rocprof_json.c). NULL: the format does not have them so. */
+/* The names of a record's numbers in each format (rocprof_json.c). NULL if the format lacks it or stores it
+ * differently. */
 struct aorta_rocprof_field {
     size_t offset;             /* in the record */
-    const char *csv, *sql;     /* columns; in CSV that of an agent holds a text */
-    const char *parent, *json; /* the member of the object that is the member `parent`; "": of the record itself */
+    const char *csv, *sql;     /* columns; an agent is a text in CSV */
+    const char *parent, *json; /* the member `json` of the object `parent`; "": of the record itself */
     const char *argument;      /* in pftrace files */
 };
 enum { AORTA_ROCPROF_FIELDS = 20, AORTA_ROCPROF_AGENTS = 3 }; /* those of agents come first */
@@ -91,11 +92,11 @@ static inline void aorta_rocprof_set(struct aorta_rocprof_record *record, int fi
 
 void aorta_rocprof_add(struct aorta_rocprof *rocprof, const struct aorta_rocprof_record *record);
 
-/* For the first trace. */
+/* Counts a warning for the first trace. */
 void aorta_rocprof_warn(struct aorta_rocprof *rocprof, enum aorta_trace_reason reason, int64_t offset);
 
-/* Appends a trace for each agent with work (one without work if none has any), unless reading failed, whose `status`
- * is returned. `bytes`: read from the file. Ends `rocprof`, also when it fails. */
+/* Appends a trace for each agent with work, or one trace if no agent has work. If reading failed, only returns its
+ * `status`. `bytes`: read from the file. Destroys `rocprof`, also on failure. */
 AORTA_MUST_USE aorta_status aorta_rocprof_finish(struct aorta_rocprof *rocprof, aorta_status status, int64_t bytes,
                                                  struct aorta_trace_list *list);
 

@@ -1,6 +1,6 @@
-/* rocprofv3 --output-format csv: a file for each sort of record, all with one prefix: PREFIX_kernel_trace.csv,
- * PREFIX_memory_copy_trace.csv, PREFIX_hip_api_trace.csv, …; PREFIX_agent_info.csv says which agent is which GPU. Given
- * one file, all files of the prefix are read. Columns are found by their names, in any order. */
+/* rocprofv3 --output-format csv: a file per kind of record, all with one prefix: PREFIX_kernel_trace.csv,
+ * PREFIX_memory_copy_trace.csv, PREFIX_hip_api_trace.csv, …; PREFIX_agent_info.csv maps agents to GPUs. Given one file,
+ * all files of the prefix are read. Columns are found by name, in any order. */
 #include "base/arena.h"
 #include "trace/csv.h"
 #include "trace/open.h"
@@ -22,12 +22,12 @@ static const char *const suffixes[] = {
 enum { SUFFIX_COUNT = sizeof suffixes / sizeof suffixes[0], KERNELS = 1 };
 
 struct set {
-    const char *paths[SUFFIX_COUNT]; /* NULL: not there */
-    const char *name;          /* what the trace is called: the kernels' file, or the first after it that exists */
-    struct aorta_arena memory; /* of the paths */
+    const char *paths[SUFFIX_COUNT]; /* NULL: does not exist */
+    const char *name;                /* name of the trace: the kernels' file, or the next one that exists */
+    struct aorta_arena memory;       /* of the paths */
 };
 
-/* The length of the path without its suffix; 0 when it has none of them. */
+/* The length of the path without its suffix; 0 if it has none of these suffixes. */
 static size_t prefix_length(const char *path, bool *packed) {
     size_t length = strlen(path);
     *packed = length > 3 && strcmp(path + length - 3, ".gz") == 0;
@@ -61,7 +61,7 @@ static aorta_status find_set(const char *path, struct set *set) {
 
 /* ---- agents ---- */
 
-/* "Agent 4", "GPU 2" (--agent-index type-relative) or a bare number. Those counted by type get keys of their own. */
+/* "Agent 4", "GPU 2" (--agent-index type-relative) or a bare number. Numbers by type get keys of their own. */
 enum { GPU_KEYS = 1 << 24, CPU_KEYS = 1 << 25 };
 
 static int64_t agent_key(struct aorta_rocprof *rocprof, const char *text) {
@@ -97,12 +97,12 @@ static aorta_status read_agents(struct aorta_csv *csv, struct aorta_rocprof *roc
 /* ---- records ---- */
 
 struct columns {
-    int fields[AORTA_ROCPROF_FIELDS]; /* -1: the file does not have it */
+    int fields[AORTA_ROCPROF_FIELDS]; /* -1: the file lacks it */
     int name, domain, process;        /* domain -1: all records are of `fixed` */
     enum aorta_rocprof_domain fixed;
 };
 
-/* What the file holds, by its columns. */
+/* Finds the columns, which show the kind of records. */
 static aorta_status find_columns(const struct aorta_csv *csv, const char *path, struct columns *columns) {
     int kernel = aorta_csv_column(csv, "Kernel_Name"), direction = aorta_csv_column(csv, "Direction");
     int function = aorta_csv_column(csv, "Function");
@@ -208,7 +208,7 @@ static bool has(const char *head, size_t length, const char *name) {
     return memmem(head, length, name, strlen(name)) != NULL;
 }
 
-/* By names that stand in the first line of every file that rocprofv3 writes. */
+/* By names in the first line of every file that rocprofv3 writes. */
 static bool recognises(const char *head, size_t length) {
     static const char *const names[] = {"Start_Timestamp", "Agent_Type", "TotalDurationNs"};
     const char *end = memchr(head, '\n', length);
@@ -218,7 +218,7 @@ static bool recognises(const char *head, size_t length) {
     return false;
 }
 
-/* rocprofv3 writes statistics and counters beside a set, too. */
+/* rocprofv3 writes statistics and counters next to a set, too. */
 static bool leads(const char *path, const char *head, size_t length) {
     bool packed;
     if (prefix_length(path, &packed) == 0)
@@ -226,7 +226,7 @@ static bool leads(const char *path, const char *head, size_t length) {
     struct set set = {0};
     aorta_status status = find_set(path, &set);
     bool first = !status && strcmp(set.name, path) == 0;
-    aorta_status_free(status); /* no memory: the next call says so */
+    aorta_status_free(status); /* no memory: the next call reports it */
     aorta_arena_free(&set.memory);
     return first;
 }

@@ -10,7 +10,7 @@ struct reading {
     struct aorta_json_stream *stream;
     struct aorta_rocprof *rocprof;
     struct aorta_text scratch; /* of strings with escapes */
-    int64_t place;             /* of the element in its array */
+    int64_t place;             /* of the current element in its array */
     enum aorta_rocprof_domain domain;
 };
 
@@ -43,7 +43,7 @@ const struct aorta_rocprof_field aorta_rocprof_fields[AORTA_ROCPROF_FIELDS] = {
 
 enum { DEEPEST = 4 }; /* dispatch_info, agent_id, handle */
 
-/* False: a number is none. */
+/* False if a value is no number. */
 static bool read_fields(struct aorta_json_value value, const char *parent, int depth,
                         struct aorta_rocprof_record *record) {
     struct aorta_json_cursor cursor = aorta_json_members(value);
@@ -72,7 +72,7 @@ static bool find_int(struct aorta_json_value object, const char *name, int64_t *
     return aorta_json_get_int(aorta_json_find(object, name), number);
 }
 
-/* Without the escapes; good until the next call. */
+/* Finds a string and resolves its escapes; valid until the next call. */
 static bool find_string(struct reading *r, struct aorta_json_value object, const char *name,
                         struct aorta_json_value *string) {
     aorta_text_clear(&r->scratch);
@@ -146,7 +146,7 @@ static void read_metadata(struct reading *r, struct aorta_json_value value) {
 struct part {
     const char *key; /* NULL ends the list */
     void (*read)(struct reading *r, struct aorta_json_value value);
-    const struct part *members; /* NULL: no object */
+    const struct part *members; /* NULL: not an object */
     enum aorta_rocprof_domain domain;
     bool whole;
 };
@@ -190,7 +190,7 @@ static aorta_status read_whole(struct reading *r, const struct part *part) {
     return NULL;
 }
 
-/* The object that comes next; what is no part is passed over. */
+/* Reads the next object; members that are no part are skipped. */
 static aorta_status read_members(struct reading *r, const struct part *parts) {
     struct aorta_json_value key;
     bool more;
@@ -211,7 +211,7 @@ static enum aorta_trace_reason reason_of(const struct aorta_json_stream *stream)
     return aorta_json_stream_truncated(stream) ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED;
 }
 
-/* *broken: the file was, and what was read before that became the trace. */
+/* *broken is set if the file is broken; then the trace has the records before the break. */
 static aorta_status read_one(struct aorta_json_stream *stream, const struct aorta_trace_options *options,
                              struct aorta_trace_list *list, bool *broken) {
     struct reading r = {.stream = stream};

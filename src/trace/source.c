@@ -20,7 +20,7 @@
 #include <zlib.h>
 #endif
 
-/* ---- what is packed ---- */
+/* ---- packings ---- */
 
 static const struct {
     enum aorta_packing packing;
@@ -41,7 +41,7 @@ enum aorta_packing aorta_packing_of(const char *bytes, size_t length) {
     return AORTA_PACKING_NONE;
 }
 
-/* The length without the suffix; 0: it has another one. */
+/* The length without the suffix; 0 if the path has another one. */
 static size_t without(const char *path, size_t length, const char *suffix) {
     const size_t part = strlen(suffix);
     return length > part && !strncasecmp(path + length - part, suffix, part) ? length - part : 0;
@@ -62,13 +62,13 @@ bool aorta_packing_is_archive_name(const char *path) {
     return without(path, length, ".tar") || without(path, length, ".zip") || without(path, length, ".tgz");
 }
 
-/* ---- gzip: by ISA-L where it was found when this was built (two to three times as fast), else by zlib ---- */
+/* ---- gzip: by ISA-L if it was found at build time (two to three times as fast), else by zlib ---- */
 
 struct gunzip {
     const unsigned char *in;
     unsigned char *out;
     size_t in_left, out_left; /* at most 2 GiB */
-    const char *broken;       /* why, once it is */
+    const char *broken;       /* the reason; NULL until it is broken */
     void *state;              /* the library's */
 };
 
@@ -177,9 +177,9 @@ struct gzip_source {
         size_t length;
     } blocks[BLOCKS];
 
-    size_t offset; /* in the block being handed out; the reader's own */
+    size_t offset; /* in the current block; used only by the reader */
 
-    /* the thread's own */
+    /* used only by the thread */
     struct gunzip inflate;
     unsigned char *packed;
     int64_t packed_bytes; /* read from the file so far */
@@ -213,7 +213,7 @@ static aorta_status fetch_packed(struct gzip_source *self, bool *more) {
     return NULL;
 }
 
-/* After the end of a member: another one begins, or nothing but zeros (padding of tapes) follows. */
+/* After the end of a member another one begins, or only zeros follow (padding of tapes). */
 static aorta_status next_member(struct gzip_source *self, bool *more) {
     for (*more = true;;) {
         if (!self->inflate.in_left) AORTA_TRY(fetch_packed(self, more));
@@ -223,7 +223,7 @@ static aorta_status next_member(struct gzip_source *self, bool *more) {
     }
 }
 
-/* *more is false when the file has come to its end. */
+/* *more is false at the end of the file. */
 static aorta_status unpack_some(struct gzip_source *self, bool *more) {
     struct gunzip *inflate = &self->inflate;
     const size_t place = inflate->out_left;
@@ -239,7 +239,7 @@ static aorta_status unpack_some(struct gzip_source *self, bool *more) {
                        (long long)self->packed_bytes);
 }
 
-/* Fills one block; the first ones in part, as of many files only the beginning is read. */
+/* Fills one block; the first blocks only in part, as often only the beginning of a file is read. */
 static aorta_status unpack_block(struct gzip_source *self, char *bytes, size_t *length, bool *more) {
     const size_t place = self->filled < BLOCKS ? FIRST_BYTES : BLOCK_BYTES;
     self->inflate.out = (unsigned char *)bytes;
@@ -353,7 +353,7 @@ static aorta_status open_gzip(const char *path, int file, struct aorta_source **
     return NULL;
 }
 
-/* ---- plain files, and zstd, xz, bzip2 and lz4, which libarchive unpacks as they are asked for ---- */
+/* ---- plain files; and zstd, xz, bzip2 and lz4, which libarchive unpacks on demand ---- */
 
 struct file_source {
     struct aorta_source base;
@@ -407,7 +407,7 @@ static aorta_status open_file(const char *path, int file, bool packed, struct ao
 
 /* ---- all sources ---- */
 
-/* Enough bytes at once to see whether they begin with the mark, which is left out. */
+/* Reads enough bytes to find a byte order mark, and drops it. */
 static aorta_status read_first(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
     enum { MARK = 3 };
     size_t more = 1;
@@ -444,7 +444,7 @@ aorta_status aorta_source_open(const char *path, struct aorta_source **source) {
     }
     char magic[8];
     ssize_t count = pread(file, magic, sizeof magic, 0);
-    if (count < 0) { /* a pipe, say: it would have to be read twice */
+    if (count < 0) { /* such as a pipe, which cannot be read twice */
         aorta_status status =
             AORTA_ERROR(AORTA_IO, "cannot read %s: %s (a regular file is needed)", path, strerror(errno));
         close(file);
@@ -456,7 +456,7 @@ aorta_status aorta_source_open(const char *path, struct aorta_source **source) {
     return open_file(path, file, packing == AORTA_PACKING_STREAM, source);
 }
 
-/* ---- a beginning, or all of it ---- */
+/* ---- the beginning of a file, or all of it ---- */
 
 aorta_status aorta_source_head(const char *path, char *bytes, size_t capacity, size_t *length) {
     struct aorta_source *source;

@@ -20,11 +20,11 @@ struct spool_reader {
     const struct aorta_trace_options *options; /* may be NULL */
     struct aorta_trace_builder *builder;
     struct aorta_spool_facts *facts;
-    uint32_t *texts; /* of the trace, [id - 1] */
+    uint32_t *texts; /* in the trace, by id - 1 */
     size_t text_count, text_capacity;
-    struct aorta_spool_mark marks[OPEN_MARKS]; /* the begins of ranges that are open */
+    struct aorta_spool_mark marks[OPEN_MARKS]; /* the beginnings of open ranges */
     size_t mark_count;
-    int64_t offset; /* of the record at hand */
+    int64_t offset; /* of the current record */
     size_t at, length;
     size_t bytes; /* of the record */
     _Alignas(8) uint8_t piece[PIECE];
@@ -41,7 +41,7 @@ static aorta_status fill(struct spool_reader *reader) {
     return NULL;
 }
 
-/* `bytes` at the reader's place, or NULL when the file ends before. */
+/* *place has `bytes` bytes at the reader's place; NULL if the file ends before. */
 static aorta_status look(struct spool_reader *reader, size_t bytes, const void **place) {
     if (reader->length - reader->at < bytes) AORTA_TRY(fill(reader));
     *place = reader->length - reader->at < bytes ? NULL : reader->piece + reader->at;
@@ -54,7 +54,7 @@ static void pass(struct spool_reader *reader, size_t bytes) {
 }
 
 static aorta_status damaged(const struct spool_reader *reader, const char *what) {
-    return AORTA_ERROR(AORTA_FORMAT, "%s: at byte %lld: %s; --recover keeps what stands before", reader->path,
+    return AORTA_ERROR(AORTA_FORMAT, "%s: at byte %lld: %s; --recover keeps what comes before", reader->path,
                        (long long)reader->offset, what);
 }
 
@@ -88,7 +88,7 @@ static aorta_status no_memory(const struct spool_reader *reader) {
     return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its texts", reader->path);
 }
 
-/* NULL: no memory. */
+/* NULL if memory is exhausted. */
 static const char *fact_text(struct spool_reader *reader, const uint8_t *bytes, size_t length) {
     return aorta_arena_printf(&reader->facts->memory, "%.*s", (int)length, (const char *)bytes);
 }
@@ -155,7 +155,7 @@ static aorta_status read_device(struct spool_reader *reader, const void *record)
     return NULL;
 }
 
-/* Whether the times of work make sense; counts it. */
+/* Whether the times of work are valid. Counts the work. */
 static bool take_work(struct spool_reader *reader, int64_t start_ns, int64_t end_ns, uint32_t device) {
     bool sound = start_ns >= 0 && end_ns >= start_ns && aorta_trace_times_fit(start_ns, end_ns) && device <= INT32_MAX;
     aorta_trace_builder_head(reader->builder)->events++;
@@ -246,7 +246,7 @@ static aorta_status read_call(struct spool_reader *reader, const void *record) {
     return NULL;
 }
 
-/* Ranges mostly nest, so the one that ends stands near the end. */
+/* Ranges mostly nest, so the one that ends is near the end. */
 static void end_range(struct spool_reader *reader, const struct aorta_spool_mark *mark) {
     size_t i = reader->mark_count;
     while (i && reader->marks[i - 1].id != mark->id) i--;
@@ -302,8 +302,8 @@ static const struct {
     [AORTA_SPOOL_NOTE] = {sizeof(struct aorta_spool_note), read_note},
 };
 
-/* Whether the record begins when nothing is wanted any more. *over: so do all that follow, as records come at most
- * seconds out of order. */
+/* Whether the record begins after options->until_ns. *over: all later records do, too, as records are at most seconds
+ * out of order. */
 static bool is_past(const struct spool_reader *reader, const struct aorta_spool_record *head, const void *place,
                     bool *over) {
     const int64_t until_ns = reader->options ? reader->options->until_ns : 0;
@@ -318,7 +318,7 @@ static bool is_past(const struct spool_reader *reader, const struct aorta_spool_
     return timed.start_ns >= until_ns;
 }
 
-/* The record at the reader's place. *more is false at the end of the file. */
+/* Reads the record at the reader's place. *more is false at the end of the file. */
 static aorta_status read_record(struct spool_reader *reader, bool *more) {
     const void *place;
     struct aorta_spool_record head;

@@ -1,11 +1,11 @@
 /* The file that the injected library writes, one for each process: a head, then records one after another.
  *
- * All values are in the machine's byte order, which the head names. A record begins with its own size and type, so that
- * unknown types can be passed over; sizes are multiples of 8. Records are only ever appended, and only whole ones
- * count: a file that was cut anywhere behind its head (kill -9, a full disk) is valid up to its last whole record. The
- * state in the head is rewritten in place, so that it is known even when the disk is full.
+ * All values are in the machine's byte order, which the head names. A record begins with its size and type, so that
+ * unknown types can be skipped; sizes are multiples of 8. Records are only appended, and incomplete ones do not
+ * count: a file that was cut anywhere after its head (kill -9, a full disk) is valid up to its last whole record. The
+ * state in the head is rewritten in place, so that it is known even if the disk is full.
  *
- * Times are CUPTI's own, CLOCK_REALTIME in ns: another profiler that takes CUPTI over later counts on that. */
+ * Times are CUPTI's own, CLOCK_REALTIME in ns: another profiler that takes over CUPTI relies on it. */
 #ifndef AORTA_TRACE_SPOOL_FORMAT_H
 #define AORTA_TRACE_SPOOL_FORMAT_H
 
@@ -13,42 +13,42 @@
 
 #define AORTA_SPOOL_MAGIC "AORTASPL"
 #define AORTA_SPOOL_SUFFIX ".spool"
-/* Recordings in windows have a folder for each: its start in ms of CLOCK_REALTIME, a multiple of its length. */
+/* Each window of a recording has a folder, named after its start in ms of CLOCK_REALTIME, a multiple of its length. */
 #define AORTA_SPOOL_WINDOW_NAME "window-%lld-%lld" /* start, length */
 #define AORTA_SPOOL_BYTE_ORDER 0x0102030405060708ull
 
 enum {
-    AORTA_SPOOL_VERSION = 1, /* raised when a reader of the old form would misread the new one */
+    AORTA_SPOOL_VERSION = 1, /* raised if readers of the old version would misread the new one */
     AORTA_SPOOL_STRIDE = 8,
     AORTA_SPOOL_RECORD_MAX = 1 << 16, /* bytes */
 };
 
-/* What became of the recording. */
+/* States of a recording. */
 enum aorta_spool_state {
     AORTA_SPOOL_RECORDING, /* the process runs, or ended without its exit handlers (a signal, _exit, exec) */
-    AORTA_SPOOL_ENDED,     /* the process ended by exit, all records are here */
+    AORTA_SPOOL_ENDED,     /* the process ended by exit, all records were written */
     AORTA_SPOOL_TAKEN,     /* another profiler has CUPTI: recording stopped at last_ns */
-    AORTA_SPOOL_REFUSED,   /* CUPTI refused; `result` is its code, a note says which call */
+    AORTA_SPOOL_REFUSED,   /* CUPTI refused; `result` is its code, a note names the call */
     AORTA_SPOOL_MISSING,   /* no libcupti could be opened; a note says what was tried */
     AORTA_SPOOL_FAILED,    /* writing failed; `result` is the errno. Recording stopped at last_ns */
     AORTA_SPOOL_FULL,      /* the limit of the file's size was reached. Recording stopped at last_ns */
     AORTA_SPOOL_STOPPED,   /* the time to record was over */
-    AORTA_SPOOL_WINDOW,    /* the file's window was over, and the process goes on in the next one's */
+    AORTA_SPOOL_WINDOW,    /* the file's window ended; the process continues in the next window's file */
     AORTA_SPOOL_STATE_COUNT
 };
 
 struct aorta_spool_head {
     char magic[8];
     uint32_t version;
-    uint32_t bytes; /* of this head: the first record begins there */
+    uint32_t bytes; /* of this head; the first record follows it */
     uint64_t byte_order;
     /* rewritten in place */
     uint32_t state, result;
     uint64_t lost;       /* records that CUPTI or the bounded buffers dropped */
-    uint64_t unfinished; /* records without times: work that was under way at the end */
+    uint64_t unfinished; /* records without times, of work that ran at the end */
     int64_t last_ns;     /* when records last arrived; 0: never */
     uint64_t written;    /* bytes of whole records */
-    int64_t begun_ns;    /* when recording began; 0: not yet, or a file from before this was written */
+    int64_t begun_ns;    /* when recording began; 0: not yet, or an older file */
     uint64_t padding;
 };
 
@@ -70,14 +70,14 @@ enum aorta_spool_type {
     AORTA_SPOOL_NOTE
 };
 
-/* Which calls of the host are recorded; 0 in files from before this was written: all. */
+/* Which calls of the host are recorded. 0 in older files, which have all. */
 enum aorta_spool_part {
     AORTA_SPOOL_LAUNCHES = 1, /* of kernels, graphs, copies and fills */
     AORTA_SPOOL_WAITS = 2,    /* for the device; allocations and frees, which may wait too */
     AORTA_SPOOL_PARTS_KNOWN = 1 << 30,
 };
 
-/* Begins each file. Numbers are -1 where the environment does not say. */
+/* The first record of a file. Numbers are -1 if the environment lacks them. */
 struct aorta_spool_process {
     struct aorta_spool_record record;
     int32_t pid, parent, rank, world, local_rank, local_world;
@@ -138,7 +138,7 @@ struct aorta_spool_mark {
     uint32_t name, thread, padding;
 };
 
-/* Words about the recording itself. */
+/* A message about the recording. */
 struct aorta_spool_note {
     struct aorta_spool_record record;
     int64_t time_ns;

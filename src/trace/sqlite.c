@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { STEPS = 1000 }; /* between two looks at how many are left */
+enum { STEPS = 1000 }; /* between two checks of the limit */
 
 static aorta_status failure(const struct aorta_sqlite *db, const char *what) {
     int code = sqlite3_errcode(db->handle);
@@ -62,7 +62,7 @@ static const struct aorta_sqlite_name *find_name(const struct aorta_sqlite *db, 
 
 /* ---- rows ---- */
 
-/* Which of the columns the table has, a bit each. */
+/* Sets a bit in *found for each of the columns that the table has. */
 static aorta_status find_columns(const struct aorta_sqlite *db, const char *table, const char *const *columns,
                                  int count, uint64_t *found) {
     enum { NAME = 1, HIDDEN = 6 };
@@ -101,7 +101,8 @@ static aorta_status prepare_rows(struct aorta_sqlite *db, const char *table, con
     return prepare(db, sqlite3_str_finish(query), table, statement);
 }
 
-/* Rows of a damaged file can share bytes, and SQLite returns a column's default for every row. */
+/* False if rows have more bytes than the file: rows of a damaged file can share bytes, and SQLite repeats a column's
+ * default for every row. */
 static bool fits(struct aorta_sqlite *db, sqlite3_stmt *row, int count) {
     for (int i = 0; i < count; i++) {
         const int type = sqlite3_column_type(row, i);
@@ -182,7 +183,7 @@ const char *aorta_sqlite_find_text(const struct aorta_sqlite_texts *texts, int64
     return at < texts->count && texts->items[at].number == number ? texts->items[at].text : NULL;
 }
 
-/* ---- whose tables ---- */
+/* ---- the reader of a database ---- */
 
 static const struct kind {
     const char *table;
@@ -204,7 +205,7 @@ static const struct kind *kind_of(const struct aorta_sqlite *db) {
     return NULL;
 }
 
-/* Databases that are known and not read, by a table. */
+/* Known databases that are not read, recognized by a table. */
 static const struct {
     const char *table, *is, *instead;
 } others[] = {
@@ -230,8 +231,8 @@ static uint32_t big_endian(const unsigned char *bytes, int count) {
     return value;
 }
 
-/* The header shows that a file was cut short (https://www.sqlite.org/fileformat.html, section 1.3), which SQLite
- * itself looks at late. */
+/* Finds a file that was cut by its header (https://www.sqlite.org/fileformat.html, section 1.3), as SQLite notices
+ * late. */
 static aorta_status check_whole(struct aorta_sqlite *db) {
     unsigned char head[100] = {0};
     struct stat info = {0};
@@ -246,7 +247,7 @@ static aorta_status check_whole(struct aorta_sqlite *db) {
         return AORTA_ERROR(AORTA_FORMAT, "%s: a packed SQLite database; unpack it first (gunzip)", db->path);
     uint32_t page = big_endian(head + 16, 2), pages = big_endian(head + 28, 4);
     if (page == 1) page = 65536;
-    bool counted = memcmp(head + 24, head + 92, 4) == 0; /* else a version wrote it that did not keep the count */
+    bool counted = memcmp(head + 24, head + 92, 4) == 0; /* else written by a version that did not update the count */
     int64_t whole = (int64_t)page * pages;
     if (got == sizeof head && (!counted || info.st_size >= whole)) return NULL;
     return AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: the file ends in the middle; it had %lld bytes", db->path,
@@ -267,7 +268,7 @@ static aorta_status check_closed(const char *path) {
                        path, path, path);
 }
 
-/* The path as a URI: what would end or change it is written as %XX. */
+/* The path as a URI, with special characters as %XX. */
 static char *uri_of(const char *path) {
     sqlite3_str *uri = sqlite3_str_new(NULL);
     sqlite3_str_appendall(uri, "file:");
@@ -286,7 +287,8 @@ static int count_steps(void *context) {
     return db->steps_left < 0;
 }
 
-/* Tables are read, by statements of this file alone: no view, function, recursion, statistics of the file. */
+/* Allows only reading of tables by statements of this file: no views, functions, recursion or statistics of the
+ * database. */
 static int authorize(void *unused, int action, const char *first, const char *second, const char *database,
                      const char *within) {
     (void)unused;
@@ -303,8 +305,8 @@ static void restrict_database(struct aorta_sqlite *db, bool cut) {
     static const int off[] = {SQLITE_DBCONFIG_TRUSTED_SCHEMA, SQLITE_DBCONFIG_ENABLE_TRIGGER,
                               SQLITE_DBCONFIG_ENABLE_VIEW, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION};
     for (size_t i = 0; i < sizeof off / sizeof *off; i++) sqlite3_db_config(db->handle, off[i], 0, NULL);
-    /* SQLite looks into a file that is shorter than it should be only when the schema may be written, which in a file
-     * opened read-only it cannot be. */
+    /* SQLite reads a file that is too short only if the schema is writable, which is harmless in a file opened
+     * read-only. */
     sqlite3_db_config(db->handle, cut ? SQLITE_DBCONFIG_WRITABLE_SCHEMA : SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_drop_modules(db->handle, NULL);
     sqlite3_limit(db->handle, SQLITE_LIMIT_LENGTH, LONGEST);
@@ -356,7 +358,7 @@ static bool recognises(const char *head, size_t length) {
     return length >= sizeof magic && memcmp(head, magic, sizeof magic) == 0;
 }
 
-/* Other programs' databases in a folder are passed over. One that breaks is named, so that its reader says why. */
+/* Skips other programs' databases in a folder. A broken one counts, so that its reader reports the error. */
 static bool leads(const char *path, const char *head, size_t length) {
     (void)head;
     (void)length;

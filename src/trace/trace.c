@@ -104,7 +104,7 @@ int aorta_trace_rank_in_path(const char *path) {
 
 static bool are_alike(const struct aorta_trace *trace, const struct aorta_trace_device *a,
                       const struct aorta_trace_device *b) {
-    const double memory = (double)a->memory_bytes / (double)b->memory_bytes; /* that of equal cards differs a little */
+    const double memory = (double)a->memory_bytes / (double)b->memory_bytes; /* equal cards differ a little */
     return strcmp(aorta_trace_text(trace, a->name), aorta_trace_text(trace, b->name)) == 0 &&
            a->multiprocessors == b->multiprocessors && a->major == b->major && a->minor == b->minor && memory > 0.98 &&
            memory < 1.02;
@@ -116,7 +116,7 @@ static const struct aorta_trace_device *row_of(const struct aorta_trace *trace, 
     return NULL;
 }
 
-/* Also where a version of ROCm leaves the name empty. */
+/* Some versions of ROCm leave the name empty. */
 static bool is_amd(const struct aorta_trace *trace) {
     const char *name = trace->device_count ? aorta_trace_text(trace, trace->devices[0].name) : "NVIDIA";
     return trace->devices && trace->devices[0].name != AORTA_TRACE_NONE && (!name[0] || strstr(name, "AMD"));
@@ -194,7 +194,8 @@ enum aorta_copied aorta_trace_page_moved(const struct aorta_trace *trace, const 
 
 enum { BLOCKED_NS = 1000000, NEAR_NS = 100000, NEAR_PART = 50, LOADED_NS = 50000, LOADED_PART = 50 };
 
-/* How long the launch of a kernel lasts that may have blocked. Loading one counts by its share of the recording. */
+/* The shortest launch that may have blocked. For a kernel's first launch, which may load it, it depends on the length
+ * of the recording. */
 static int64_t blocked_ns(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     if (!work->first) return BLOCKED_NS;
     const int64_t part_ns = (trace->work[trace->work_count - 1].start_ns - trace->work[0].start_ns) / LOADED_PART;
@@ -266,13 +267,13 @@ void aorta_trace_list_free(struct aorta_trace_list *list) {
     *list = (struct aorta_trace_list){0};
 }
 
-/* Where more is missing than recorded, what is missing may outweigh every cause that is found. */
+/* If more is missing than recorded, the missing work may outweigh every cause. */
 static const double MOST_MISSING = 0.5;
 
 double aorta_trace_missing_share(const struct aorta_trace *trace) {
     const struct aorta_trace_coverage *coverage = &trace->coverage;
     const double dispatches = (double)(coverage->dispatches + coverage->lost);
-    /* Work whose launches are not in the file is there all the same, as where the file is a part of a recording. */
+    /* Work counts as recorded even if its launch is not in the file, as in a part of a recording. */
     const double known = (double)coverage->unanswered + (double)(trace->host_only ? 0 : trace->work_count);
     const double launched = known > 0 ? (double)coverage->unanswered / known : 0;
     const double numbered = dispatches > 0 ? (double)coverage->lost / dispatches : 0;
@@ -312,15 +313,15 @@ bool aorta_cuda_call_failed(int64_t result, enum aorta_trace_call_kind kind) {
 
 AORTA_ORDER(aorta_nest_order, struct aorta_nest_range, AORTA_UP(thread) AORTA_UP(start_ns) AORTA_DOWN(end_ns));
 
-/* What the item begins with. */
+/* The first members of an item. */
 static inline struct aorta_nest_range range_at(const void *items, size_t index, size_t size) {
     struct aorta_nest_range range;
     memcpy(&range, (const char *)items + index * size, sizeof range);
     return range;
 }
 
-/* Ranges that overlap without enclosing do not occur in one thread's calls; should they, the parent is the nearest
- * earlier range that lasts beyond this one's start. */
+/* Ranges of one thread should not overlap without nesting. If they do, the parent is the nearest earlier range that
+ * ends after this one's start. */
 void aorta_nest_parents(void *items, size_t count, size_t size) {
     for (size_t i = 0; i < count; i++) {
         const struct aorta_nest_range own = range_at(items, i, size);
@@ -337,7 +338,7 @@ void aorta_nest_make(struct aorta_nest_range *ranges, size_t count) {
 }
 
 uint32_t aorta_nest_find(const void *items, size_t count, size_t size, uint32_t thread, int64_t time_ns) {
-    size_t low = 0, high = count; /* ranges before `low` begin no later than the moment */
+    size_t low = 0, high = count; /* ranges before `low` begin at or before the time */
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         const struct aorta_nest_range range = range_at(items, middle, size);
@@ -405,8 +406,8 @@ static bool begins_with_one(const char *text, const char *words) {
     return false;
 }
 
-/* Triton's functions have plain names, as those of Python; libraries' kernels that do say whose they are, and "_Z"
- * begins a name of C++ that nothing has decoded. */
+/* Whether a name is as plain as Triton's, which are Python's. Excludes prefixes of libraries' kernels, and "_Z", which
+ * begins a mangled C++ name. */
 static bool is_plain(const char *name) {
     static const char libraries[] =
         "nvjet cutlass sm ampere turing volta cudnn gemm Cijk nccl rccl MIOpen miopen igemm mi dgrad Memcpy Memset "
@@ -418,8 +419,8 @@ static bool is_plain(const char *name) {
     return *name && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
 }
 
-/* The driver's interface, as Triton uses it; libraries and PyTorch's own kernels use the runtime's. A launch that is
- * not recorded says nothing. */
+/* Whether a kernel may be Triton's: it launches by the driver's interface, libraries and PyTorch by the runtime's. If
+ * the launch is not recorded, only the name counts. */
 static bool may_be_tritons(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     if (!is_plain(aorta_trace_text(trace, work->name))) return false;
     if (work->call == AORTA_TRACE_NONE) return true;
@@ -466,7 +467,7 @@ enum aorta_framework aorta_trace_framework(const struct aorta_trace *trace) {
     return has_directives(trace) ? AORTA_FRAMEWORK_DIRECTIVES : AORTA_FRAMEWORK_OTHER;
 }
 
-/* ---- what one iteration measured (profile.h) ---- */
+/* ---- measurements of one iteration (profile.h) ---- */
 
 const char *aorta_role_name(int role) {
     static const char *const names[AORTA_ROLE_COUNT] = {"compute", "allreduce", "reducescatter", "aux"};
@@ -505,7 +506,7 @@ const char *aorta_range_dims_text(const struct aorta_range_info *info, char text
     return text;
 }
 
-/* One shape from its bracket on; NULL: it is none. */
+/* Reads a shape from its bracket on and returns its end; NULL if it is malformed. */
 static const char *parse_shape(const char *at, int32_t dims[AORTA_RANGE_DIMS]) {
     if (*at++ != '[') return NULL;
     for (int i = 0; i < AORTA_RANGE_DIMS; i++) {

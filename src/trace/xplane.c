@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "… size:2097152 dest:0 …": the number behind the word; -1: it is not there. */
+/* "… size:2097152 dest:0 …": the number after the word; -1 if the word is not there. */
 static int64_t number_of(struct aorta_proto details, const char *word) {
     const char *at = details.at ? memmem(details.at, aorta_proto_length(details), word, strlen(word)) : NULL;
     return at ? strtoll(at + strlen(word), NULL, 10) : -1;
 }
 
-/* "grid:40,1,1": false: it is not there. */
+/* Reads "grid:40,1,1". False if the word is absent. */
 static bool extents_of(struct aorta_proto details, const char *word, int64_t extents[3]) {
     const char *at = details.at ? memmem(details.at, aorta_proto_length(details), word, strlen(word)) : NULL;
     if (!at) return false;
@@ -29,7 +29,7 @@ static bool extents_of(struct aorta_proto details, const char *word, int64_t ext
     return true;
 }
 
-/* Copies to another device that XLA makes for a collective, "all-gather-start.3": false: it is a copy. */
+/* Whether a copy to another device is part of a collective of XLA, "all-gather-start.3". */
 static bool copies_for_collective(struct aorta_trace_builder *builder, const struct aorta_xla_event *event,
                                   int64_t device, struct aorta_trace_collective *facts) {
     char name[64];
@@ -91,7 +91,7 @@ void aorta_xla_add_host(struct aorta_trace_builder *builder, const struct aorta_
     }
 }
 
-/* XSpace, what XLA's profiler writes itself (HOST.xplane.pb): planes (a device, the host), their lines (a stream, a
+/* XSpace, the own format of XLA's profiler (HOST.xplane.pb): planes (a device, the host), their lines (a stream, a
  * thread) and events, whose names and arguments are numbers of the plane's tables. Source:
  * tsl/profiler/protobuf/xplane.proto, and files of JAX on an H100 and eight MI300X.
  *
@@ -102,7 +102,7 @@ void aorta_xla_add_host(struct aorta_trace_builder *builder, const struct aorta_
  *     XStat    1 metadata_id, 2 double, 3 uint64, 4 int64, 5 text, 7 number of a name in stat_metadata
  *     X…Metadata  1 id, 2 name
  *
- * A plane's tables follow its lines, so a plane is walked twice, and the file is in memory. */
+ * A plane's tables follow its lines, so a plane is read twice, and the whole file is in memory. */
 
 enum { PLANES = 1 };
 enum { PLANE_NAME = 2, PLANE_LINES, PLANE_EVENT_NAMES, PLANE_STAT_NAMES, PLANE_STATS };
@@ -111,7 +111,7 @@ enum { EVENT_NAME = 1, EVENT_OFFSET, EVENT_DURATION, EVENT_STATS };
 enum { STAT_NAME = 1, STAT_DOUBLE, STAT_UNSIGNED, STAT_SIGNED, STAT_TEXT, STAT_BYTES, STAT_REFERENCE };
 enum { KEY = 1, VALUE = 2, METADATA_NAME = 2 };
 
-/* A name of a plane's table; its text in the builder once it is used. */
+/* A name in a plane's table. `number`: its text in the builder, set at first use. */
 struct name {
     uint64_t id;
     struct aorta_proto text;
@@ -137,8 +137,8 @@ struct xplane {
     const char *path, *bytes;
     size_t length;
     struct aorta_trace_builder *builder;
-    struct names events, stats;  /* of the plane at hand */
-    uint64_t wanted[STAT_NAMES]; /* numbers of stat_names there; 0: it has none */
+    struct names events, stats;  /* of the current plane */
+    uint64_t wanted[STAT_NAMES]; /* ids of stat_names in the plane; 0: absent */
     int64_t device;              /* -1: the host */
     struct aorta_arena arena;    /* of the names */
 };
@@ -148,7 +148,7 @@ static aorta_status broken(const struct xplane *x, const char *at, const char *w
                        (long long)(at - x->bytes), what);
 }
 
-/* Past the last field: at the end, or where it breaks. */
+/* Fails unless the message was read to its end. */
 static aorta_status check_end(const struct xplane *x, struct aorta_proto message, const char *what) {
     return message.at == message.end ? NULL : broken(x, message.at, what);
 }
@@ -187,14 +187,14 @@ static aorta_status read_names(struct xplane *x, struct aorta_proto plane) {
     return NULL;
 }
 
-/* A stat's text: its own, or the name that it points to. */
+/* A stat's text: stored in it, or the name that it refers to. */
 static struct aorta_proto stat_text(const struct xplane *x, struct aorta_proto_field value) {
     if (value.number == STAT_TEXT && value.bytes.at) return value.bytes;
     const struct name *name = value.number == STAT_REFERENCE ? find_name(&x->stats, value.value) : NULL;
     return name ? name->text : (struct aorta_proto){0};
 }
 
-/* A number, also one that is written as a text; -1: none, or too large. */
+/* A stat's number, also if written as text; -1 if absent or too large. */
 static int64_t stat_number(const struct xplane *x, struct aorta_proto_field value) {
     const bool number = value.number == STAT_UNSIGNED || value.number == STAT_SIGNED;
     if (number && !value.bytes.at) return value.value <= INT64_MAX ? (int64_t)value.value : -1;
@@ -203,7 +203,7 @@ static int64_t stat_number(const struct xplane *x, struct aorta_proto_field valu
 
 /* ---- events ---- */
 
-/* The stats that are read of an event, by enum stat; all 0: it has none. */
+/* Stores one stat of an event in `values`, by enum stat. Absent stats stay 0. */
 static aorta_status read_stats(struct xplane *x, struct aorta_proto stat, struct aorta_proto_field values[STATS]) {
     struct aorta_proto_field field, value = {0};
     uint64_t id = 0;
@@ -219,7 +219,7 @@ static aorta_status read_stats(struct xplane *x, struct aorta_proto stat, struct
 
 struct raw_event {
     uint64_t name, offset_ps, duration_ps;
-    bool lasts; /* else it is a moment */
+    bool lasts; /* else an instant */
     struct aorta_proto_field stats[STATS];
 };
 
@@ -244,7 +244,7 @@ struct line {
     uint32_t thread;
 };
 
-/* In ns, whose picoseconds are cut off as in XLA's JSON. False: beyond all times. */
+/* Times in ns, without picoseconds as in XLA's JSON. False if out of range. */
 static bool times_of(const struct line *line, const struct raw_event *raw, struct aorta_xla_event *event) {
     enum { PS = 1000 };
     if (!aorta_trace_times_fit(line->start_ns, line->start_ns)) return false;
@@ -282,8 +282,8 @@ static void add_event(struct xplane *x, const struct line *line, const struct ra
 
 /* ---- planes ---- */
 
-/* TensorFlow's steps on a device: where its first kernel begins and its last one ends. "0", "1" is the number of a
- * step; another name gets the next number. */
+/* Adds a step of TensorFlow on a device, from the start of its first kernel to the end of its last. Names "0", "1" are
+ * step numbers; a step with another name gets the next number. */
 static void add_step(struct xplane *x, const struct line *line, const struct raw_event *raw, int64_t *next) {
     struct aorta_xla_event event = {0};
     const struct name *name = find_name(&x->events, raw->name);
@@ -308,7 +308,8 @@ static aorta_status read_events(struct xplane *x, struct aorta_proto message, co
     return check_end(x, message, "a line of a plane");
 }
 
-/* A device's work is on the lines of streams; its other lines repeat it by module and operation, but for its steps. */
+/* Reads a line. A device's work is on the lines of streams; its further lines, except "Steps", repeat the work by
+ * module and operation. */
 static aorta_status read_line(struct xplane *x, struct aorta_proto message) {
     struct aorta_proto_field id, name, start;
     aorta_proto_find(message, LINE_NAME, &name);
@@ -329,7 +330,7 @@ static aorta_status read_line(struct xplane *x, struct aorta_proto message) {
     return read_events(x, message, &line, steps);
 }
 
-/* The plane's own arguments; number 0: it has none of this name. */
+/* An argument of the plane itself; number 0 if it has none of this name. */
 static struct aorta_proto_field plane_stat(const struct xplane *x, struct aorta_proto plane, const char *name) {
     struct aorta_proto_field field, id;
     while (aorta_proto_next(&plane, &field)) {
@@ -362,7 +363,7 @@ static void add_device(struct xplane *x, struct aorta_proto plane) {
     aorta_trace_builder_device(x->builder, &device);
 }
 
-/* Lines count from the start of the profile, which this plane has as time of day. */
+/* Times of lines are relative to the start of the profile, whose time of day is in this plane. */
 static void set_base(struct xplane *x, struct aorta_proto plane) {
     const int64_t start_ns = stat_number(x, plane_stat(x, plane, "profile_start_time"));
     if (start_ns > 0 && aorta_trace_times_fit(start_ns, start_ns))
@@ -384,7 +385,7 @@ static aorta_status read_plane(struct xplane *x, struct aorta_proto plane) {
     return NULL;
 }
 
-/* With `recover` the planes, and of the one that breaks the events, before a break are used. */
+/* With `recover`, all events before a break are used. */
 static aorta_status read_space(struct xplane *x, const struct aorta_trace_options *options) {
     struct aorta_proto space = {x->bytes, x->bytes + x->length};
     struct aorta_proto_field field;
@@ -419,7 +420,7 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
     return status;
 }
 
-/* The first plane's name, which follows its id. */
+/* By the name of the first plane, which follows its id. */
 static bool recognises(const char *head, size_t length) {
     static const char *const begins[] = {"/host:", "/device:", "Task Environment"};
     struct aorta_proto plane;

@@ -17,7 +17,7 @@ static enum aorta_dtype dtype_of(enum aorta_precision precision) {
     return dtypes[precision];
 }
 
-/* As asked for: by index, by local rank, or the first kind that this machine has. */
+/* Opens the configured device, by index or by local rank. `auto` opens the first kind that this machine has. */
 static aorta_status open_device_asked(struct aorta_train_context *context, struct aorta_device_warning *warning) {
     static const enum aorta_device_kind kinds[] = {[AORTA_TRAIN_CPU] = AORTA_DEVICE_CPU,
                                                    [AORTA_TRAIN_CUDA] = AORTA_DEVICE_CUDA,
@@ -36,8 +36,8 @@ static aorta_status open_device_asked(struct aorta_train_context *context, struc
                           "device.kind=%s (use device.kind cpu to run without a GPU)", aorta_device_kind_name(kind));
 }
 
-/* The first step compiles kernels that are not cached, for seconds in which nothing else is printed. Opening the device
- * has needed a kernel already: if that one was compiled, all will be. */
+/* The first step compiles kernels that are not cached, which takes seconds without any other message. Opening
+ * the device has already needed a kernel. If that kernel was compiled, all will be. */
 static void log_compiling(const struct aorta_train_context *context) {
     const struct aorta_gpu_compiler info = aorta_gpu_compiler_info(context->device);
     if (context->ranks.rank != 0 || !info.compiled) return;
@@ -152,8 +152,8 @@ static aorta_status build_model(struct aorta_train_context *context) {
     return aorta_model_create(context->device, &shape, &context->model);
 }
 
-/* Generous: a layer records some 25 ranges in a micro-batch; everything else in a step a few dozen and the buckets. A
- * layer has 12 matrix products, the root unit 11. */
+/* A generous limit. A layer records some 25 ranges per micro-batch. Everything else in a step records a few dozen and
+ * one per bucket. A layer has 12 matrix products, the root unit 11. */
 static size_t ranges_per_step(const struct aorta_train_context *context) {
     if (context->workload) return context->workload->table->ranges_per_step(context->workload);
     size_t micro_batches = (size_t)context->options->training.gradient_accumulation;

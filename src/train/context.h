@@ -17,7 +17,7 @@ enum { AORTA_TRAIN_MOST_GROUPS = 8, AORTA_TRAIN_MOST_STREAMS = AORTA_ROLE_COUNT 
 struct aorta_train_context {
     const struct aorta_train_options *options; /* borrowed */
     const struct aorta_log *log;               /* borrowed */
-    const struct aorta_signals *signals;       /* borrowed: what takes long asks whether to end (base/signals.h) */
+    const struct aorta_signals *signals;       /* borrowed; long work polls it (base/signals.h) */
     struct aorta_ranks ranks;
     struct aorta_device *device;
     enum aorta_dtype dtype; /* of weights and activations in use */
@@ -40,7 +40,8 @@ struct aorta_train_context {
 };
 
 /* Opens the device, the streams and the group of all ranks, and builds model, recorder and state; with a workload
- * (NULL: none) there is no model. Close it on failure as well; by then the other ranks may wait for this one. */
+ * (NULL: none) there is no model. Close the context on failure as well; the other ranks may then already wait
+ * for this one. */
 AORTA_MUST_USE aorta_status aorta_train_context_open(struct aorta_train_context *context,
                                                      const struct aorta_train_options *options,
                                                      const struct aorta_ranks *ranks, const struct aorta_log *log,
@@ -49,14 +50,14 @@ void aorta_train_context_close(struct aorta_train_context *context); /* waits fo
 /* Waits for all streams. Their failures were reported when they happened. */
 void aorta_train_settle(const struct aorta_train_context *context);
 
-/* A group of these ranks, which the context closes; and the group of all ranks again, with its own communicator. */
+/* Make a group of these ranks, or of all ranks, with its own communicator. The context closes the group. */
 AORTA_MUST_USE aorta_status aorta_train_split(struct aorta_train_context *context, const int *ranks, int count,
                                               struct aorta_comm **comm);
 AORTA_MUST_USE aorta_status aorta_train_duplicate_world(struct aorta_train_context *context, struct aorta_comm **comm);
 /* A stream that the context closes. */
 AORTA_MUST_USE aorta_status aorta_train_open_stream(struct aorta_train_context *context, const char *name,
                                                     enum aorta_priority priority, struct aorta_stream **stream);
-/* Waits for one, which is recorded as a wait of the host. */
+/* Waits for a stream and records the wait as one of the host. */
 AORTA_MUST_USE aorta_status aorta_train_synchronize(const struct aorta_train_context *context,
                                                     struct aorta_stream *stream);
 
@@ -119,7 +120,7 @@ struct aorta_injected {
     int64_t pause_ns;                        /* host_pause: the host sleeps before it launches a step */
     int64_t loader_ns;                       /* slow_loader: each batch takes longer */
     struct {
-        int64_t longer_ns, every, calls; /* slow_collective: every so many calls; calls in this step so far */
+        int64_t longer_ns, every, calls; /* slow_collective: one call in `every`; calls in this step so far */
     } collectives[AORTA_COLLECTIVE_COUNT];
     int64_t memory_bytes, copy_bytes; /* allocation, copy: of each step */
     int64_t sync_step, sync_layer;    /* sync: the host waits for the device; 0: it does not */
@@ -127,16 +128,18 @@ struct aorta_injected {
     void *host, *device;              /* copy: from pinned memory to device memory, made by aorta_injections_open */
 };
 
-/* Reads training.inject for a rank; rank −1: for all at once. AORTA_CONFIG names the item and a correct form. */
+/* Reads training.inject for a rank, or for all ranks at once if `rank` is −1. AORTA_CONFIG names the item and the
+ * correct form. */
 AORTA_MUST_USE aorta_status aorta_injections_read(const struct aorta_train_options *options, int rank,
                                                   struct aorta_injected *injected);
 /* AORTA_CONFIG: an item names a rank that the run does not have. */
 AORTA_MUST_USE aorta_status aorta_injections_check(const struct aorta_train_options *options, int world_size);
 
-/* Sets context->injected where this rank has something planted; needs the device. */
+/* Sets context->injected if training.inject is set; needs the device. */
 AORTA_MUST_USE aorta_status aorta_injections_open(struct aorta_train_context *context);
 
-/* Places of a step; each returns at once where nothing is planted. Step: outside of a captured graph. */
+/* Called at these places of a step; each returns at once if nothing is planted. before_step and after_step run outside
+ * of a captured graph. */
 AORTA_MUST_USE aorta_status aorta_inject_before_step(const struct aorta_train_context *context);
 AORTA_MUST_USE aorta_status aorta_inject_after_step(const struct aorta_train_context *context);
 AORTA_MUST_USE aorta_status aorta_inject_after_layer(const struct aorta_train_context *context);

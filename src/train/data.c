@@ -275,7 +275,7 @@ enum { STREAMS = 4 };
 struct slot {
     void *memory; /* on the device */
     struct aorta_event *ready;
-    struct aorta_event *parts[STREAMS]; /* of the streams but the first; NULL: the copy is one */
+    struct aorta_event *parts[STREAMS]; /* of all streams except the first; NULL if the copy is not split */
 };
 
 struct aorta_input {
@@ -294,7 +294,7 @@ struct aorta_input {
 /* ---- life ---- */
 
 /* A copy queued during a replay was seen to start only late in the step, as if its stream shared a hardware queue with
- * a branch of the graph (H100, large.yaml). Few of several streams do that, so the copy is cut. */
+ * a branch of the graph (H100, large.yaml). With several streams only few do that, so the copy is split. */
 static aorta_status open_streams(struct aorta_input *input) {
     bool replayed = aorta_compile_captures(&input->context->options->compile);
     if (!replayed || aorta_device_get_info(input->context->device)->kind == AORTA_DEVICE_CPU) return NULL;
@@ -416,7 +416,7 @@ static aorta_status dump_made(const struct aorta_input *input, const struct slot
 
 /* ---- either ---- */
 
-/* The next batch, from the loader's memory or from nothing. */
+/* Copies the next batch from the loader's memory, or makes it on the device. */
 static aorta_status bring(const struct aorta_input *input, const struct slot *slot, const void *host) {
     if (input->loader) return copy(input, slot, host);
     const struct aorta_batch_draw draw = draw_of(input->dataset, input->queued, input->normals, slot->memory);

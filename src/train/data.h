@@ -40,7 +40,7 @@ void aorta_loader_destroy(struct aorta_loader *loader);
 bool aorta_loader_ready(struct aorta_loader *loader); /* the next batch would come without waiting */
 /* The next step's batch; waits for it if needed. It stays valid until it is given back. */
 AORTA_MUST_USE aorta_status aorta_loader_next(struct aorta_loader *loader, const void **memory);
-/* Gives the oldest batch taken back for reuse: when its copy to the device has run. */
+/* Gives the oldest batch back for reuse. Called when its copy to the device has run. */
 void aorta_loader_release(struct aorta_loader *loader);
 
 /* Batches on the device ahead of the steps that read them: copied from the data loader, or made there
@@ -50,7 +50,7 @@ enum { AORTA_INPUT_SLOTS = 2 };
 
 struct aorta_input;
 
-/* For `steps` steps. done: of the steps in each slot, recorded after them; borrowed, and read later than this call. */
+/* Makes the input of `steps` steps. `done`: an event by slot, recorded after its step; borrowed until the end. */
 AORTA_MUST_USE aorta_status aorta_input_create(struct aorta_train_context *context, const struct aorta_dataset *dataset,
                                                int64_t steps, struct aorta_event *const done[AORTA_INPUT_SLOTS],
                                                struct aorta_input **input);
@@ -63,15 +63,15 @@ void *aorta_input_memory(const struct aorta_input *input, int64_t step); /* on t
 
 /* Steps whose input has been queued, from the first on. */
 int64_t aorta_input_queued(const struct aorta_input *input);
-/* The data loader has made the next one, or makes it now; nothing to wait for where the device makes it. */
+/* Waits until the data loader has made the next batch. Returns at once if the device makes the batches. */
 AORTA_MUST_USE aorta_status aorta_input_await(struct aorta_input *input);
 /* Queues the next one, with its range; waits for the data loader if need be. */
 AORTA_MUST_USE aorta_status aorta_input_queue(struct aorta_input *input);
-/* Queues the next one only if there is one and nothing to wait for. */
+/* Queues the next batch if one is left and available without waiting. */
 AORTA_MUST_USE aorta_status aorta_input_prefetch(struct aorta_input *input);
 /* Work queued next on `stream` waits for the input of a step that has been queued. */
 AORTA_MUST_USE aorta_status aorta_input_wait(struct aorta_input *input, int64_t step, struct aorta_stream *stream);
-/* The oldest step that has not released its batch is over: the loader may fill that memory. */
+/* Called when the oldest step that still has a batch is over. The loader may then fill that memory. */
 void aorta_input_release(struct aorta_input *input);
 
 #endif

@@ -34,9 +34,9 @@ static const struct {
 
 static const struct injection {
     const char *name, *usage;
-    unsigned needed, taken;    /* parameters; those needed are taken too */
-    enum parameter amount;     /* the one that is added up, in ns or bytes; PARAMETERS: how often it is asked for */
-    size_t per_step, in_layer; /* where: an int64_t for each step, or with per=layer */
+    unsigned needed, taken;    /* bits of parameters: required; optional */
+    enum parameter amount;     /* the parameter that is added up, in ns or bytes; PARAMETERS: counts the items */
+    size_t per_step, in_layer; /* offset of the int64_t: per step, or with per=layer */
 } injections[] = {
     {"slow_rank", "slow_rank:rank=R,ms=N[,per=step|layer]", BIT(RANK) | BIT(MS), BIT(PER), MS, AT(step_kernel_ns),
      AT(layer_kernel_ns)},
@@ -198,7 +198,7 @@ aorta_status aorta_injections_open(struct aorta_train_context *context) {
 
 /* ---- in a step ---- */
 
-/* Nothing of it is recorded, as nothing would be of a program's own pauses. */
+/* Not recorded, as the pauses of real programs are not recorded either. */
 static void pause_host(int64_t ns) {
     const struct timespec pause = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
     nanosleep(&pause, NULL);
@@ -254,7 +254,7 @@ aorta_status aorta_inject_after_layer(const struct aorta_train_context *c) {
 aorta_status aorta_inject_into_collective(const struct aorta_train_context *c, enum aorta_collective kind,
                                           struct aorta_stream *stream) {
     if (!c->injected || !c->injected->collectives[kind].longer_ns) return NULL;
-    /* The next step begins with another size, so that each size is seen slow and not slow. */
+    /* Each step slows down different calls, so that calls of each size run both slow and fast. */
     int64_t number = c->injected->steps + c->injected->collectives[kind].calls++;
     if (number % c->injected->collectives[kind].every) return NULL;
     return aorta_spin(stream, c->injected->collectives[kind].longer_ns, NULL);

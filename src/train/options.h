@@ -10,7 +10,7 @@
 #include "model/model.h"
 #include "trace/profile.h"
 
-/* none: fp32 throughout; tf32: the same, and products may round their operands to TF32 */
+/* none: fp32 throughout; tf32: fp32, but products may round their operands to TF32 */
 enum aorta_precision { AORTA_PRECISION_NONE, AORTA_PRECISION_BF16, AORTA_PRECISION_FP16, AORTA_PRECISION_TF32 };
 enum aorta_sharding { AORTA_FULL_SHARD, AORTA_SHARD_GRAD_OP, AORTA_NO_SHARD, AORTA_HYBRID_SHARD };
 enum aorta_backward_prefetch { AORTA_BACKWARD_NONE, AORTA_BACKWARD_PRE, AORTA_BACKWARD_POST };
@@ -117,7 +117,7 @@ struct aorta_streams_options {
     enum aorta_role assignment[AORTA_FLOW_COUNT]; /* the role on whose stream it runs */
 };
 
-/* Contention scenarios: how compute is made to meet communication. */
+/* Contention scenarios: ways to make compute and communication overlap. */
 struct aorta_workload_options {
     int64_t gemm_chunks;  /* launches of each matrix product */
     double occupancy_cap; /* share of the multiprocessors that the compute stream runs on */

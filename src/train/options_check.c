@@ -55,7 +55,7 @@ static aorta_status check_equal(const struct aorta_train_options *options, const
                     (long long)model_value);
 }
 
-/* Sizes whose product no machine holds and that would overflow later: refused with the factors named. */
+/* Rejects sizes whose product fits no machine and would overflow later. The error names the factors. */
 static aorta_status check_size(const struct aorta_train_options *options, const char *key, const char *what,
                                double elements) {
     static const double most = 1099511627776.0; /* 2^40 elements: 4 TiB in fp32 */

@@ -189,7 +189,7 @@ static aorta_status acquire(struct aorta_strategy *strategy, int unit, enum aort
     return NULL;
 }
 
-/* Between a bucket and the gradients, when these are not the bucket itself. */
+/* Copies between a bucket and the gradients, unless the bucket is the gradients' own memory. */
 static aorta_status copy_bucket(struct replicated *r, const struct bucket *bucket, const char *function, float *to,
                                 const float *from) {
     if (r->bucket_memory == r->base.own.gradients) return NULL;
@@ -215,8 +215,9 @@ static aorta_status clone_bucket(struct replicated *r, const struct bucket *buck
     return aorta_train_follow(reduce, scatter, r->cloned);
 }
 
-/* Stress: the additional reduce-scatter; its result is not used. On a clone it runs during the all-reduce, else after
- * it (it would read memory that the all-reduce writes). Elements after the last multiple of the ranks are not sent. */
+/* Stress: the additional reduce-scatter; its result is not used. On a clone it runs during the all-reduce. Without
+ * a clone it runs afterwards, as it reads memory that the all-reduce writes. Elements after the last multiple of the
+ * ranks are not sent. */
 static aorta_status scatter_bucket(struct replicated *r, const struct bucket *bucket) {
     const struct aorta_train_context *c = r->context;
     if (!r->clone)

@@ -58,7 +58,7 @@ static aorta_status find_matrices(struct aorta_shampoo_state *s, struct aorta_st
     return NULL;
 }
 
-/* Each goes to the rank with the fewest elements so far; all ranks find the same. */
+/* Assigns each matrix to the rank with the fewest elements so far. All ranks compute the same assignment. */
 static aorta_status deal(struct aorta_shampoo_state *s) {
     int64_t *loads = aorta_arena_alloc(&s->context->arena, (size_t)s->ranks * sizeof *loads);
     if (!loads) return aorta_arena_check(&s->context->arena, "the loads of ranks");

@@ -20,8 +20,8 @@ static int largest(const int64_t *rows, const int64_t *columns, int count) {
 }
 
 /* Whether the root unit is reduced in two parts, the first during the products that end the backward pass. On a GPU one
- * more collective costs some 20 us, as long as products below this size (two H200). They are as much work as those of
- * the input's forward pass. */
+ * more collective costs some 20 us, as much as products of this size (two H200). These products are as much work as
+ * those of the input's forward pass. */
 static bool worth_parts(const struct sharded *s) {
     const double cost_flops = 1e10;
     const struct aorta_train_context *c = s->context;
@@ -118,8 +118,8 @@ static bool shard_is_whole(const struct aorta_layout *layout) {
 
 /* ---- weights ---- */
 
-/* shard_grad_op keeps every layer gathered from forward to backward. Else two slots, one in use and one being filled,
- * or, when gathers run ahead without a limit, one for each layer. */
+/* shard_grad_op keeps every layer gathered from forward to backward. Otherwise there
+ * are two slots, one in use and one being filled, or one per layer if gathers run ahead without a limit. */
 static int slots_needed(const struct sharded *s) {
     const struct aorta_fsdp_options *fsdp = &s->context->options->fsdp;
     bool keep = fsdp->sharding_strategy == AORTA_SHARD_GRAD_OP;
@@ -165,7 +165,7 @@ static size_t slot_bytes(const struct sharded *s) {
     return aorta_place_round(weight_bytes(s, s->layouts[0].full)); /* all layers have one size */
 }
 
-/* From AdamW to the gather after it, if it fits. */
+/* Whether the root unit's 16-bit shard is in the layers' slots from AdamW to the next gather. */
 static bool root_copy_in_slots(const struct sharded *s) {
     const int64_t shard = s->layouts[s->layers].shard;
     return shares(s) && s->root_ahead && weight_bytes(s, shard) <= (size_t)s->slot_count * slot_bytes(s);
@@ -177,8 +177,8 @@ static size_t copy_bytes(const struct sharded *s) {
     return weight_bytes(s, root_copy_in_slots(s) ? s->bases[s->layers] : s->base.own.count);
 }
 
-/* One piece of memory, so that all of it is free after the layers: 16-bit shards, and then the
- * slots of gathered layers. */
+/* 16-bit shards and the slots of gathered layers are one allocation, so that all of it is free after the layers.
+ */
 static aorta_status take_weights(struct sharded *s, struct places *places) {
     s->slot_count = slots_needed(s);
     const size_t copies = copy_bytes(s), needed = aorta_place_round(copies) + (size_t)s->slot_count * slot_bytes(s);
@@ -199,8 +199,8 @@ static aorta_status take_weights(struct sharded *s, struct places *places) {
 
 /* ---- gradients ---- */
 
-/* The largest piece of the root unit's shard that is reduced after the layers, as a parameter used before them is part
- * of it. Other pieces may be reduced earlier (gradient_ready). */
+/* The largest piece of the root unit's shard that is reduced after the layers, because it has
+ * a parameter that is used before them. Other pieces may be reduced earlier (gradient_ready). */
 static struct aorta_place root_shard(const struct sharded *s) {
     const struct aorta_layout *root = &s->layouts[s->layers];
     float *shard = s->base.own.gradients + s->bases[s->layers];
@@ -409,7 +409,7 @@ static aorta_status export(struct aorta_strategy *strategy, enum aorta_export wh
     return status;
 }
 
-/* The first step starts in the state that root_updated leaves at the end of a step. */
+/* Gathers the root unit for the first step, as root_updated does at the end of each step. */
 static aorta_status ready(struct aorta_strategy *strategy) {
     struct sharded *s = self(strategy);
     if (!s->root_ahead) return NULL;

@@ -32,23 +32,23 @@ struct sharded {
     void *root_slot;
     struct gather *gathers, root;
     int gather_count, gather_issued;
-    /* The root unit is gathered when it has been updated, at the end of a step, and stays gathered for all
-     * micro-batches of the next. Else it is gathered for each. */
+    /* The root unit is gathered after its update at the end of a step and stays gathered for all micro-batches of
+     * the next step. Otherwise it is gathered for each micro-batch. */
     bool root_ahead;
 
     /* Pieces of the root unit in this micro-batch: those whose gradients are made, and whose reduction is queued. */
     bool root_made[AORTA_LAYOUT_MAX_PARAMETERS], root_reduced[AORTA_LAYOUT_MAX_PARAMETERS];
     int root_largest; /* its largest parameter; -1: the unit is reduced as a whole */
-    /* A unit's gradients in full, whose padding stays zero; layers take turns. */
+    /* The full gradients of a unit. Padding stays zero. Layers alternate between two buffers. */
     float *layer_gradients[2];
     float *root_gradients[AORTA_LAYOUT_MAX_PARAMETERS]; /* by piece */
     struct aorta_event *layer_gradients_free[2];        /* on the reduce-scatter stream */
     bool layer_gradients_used[2];                       /* in this step */
-    /* A reduced shard before it is added to those of earlier micro-batches, and NULL without. */
+    /* A reduced shard before it is added to those of earlier micro-batches; NULL if there is one micro-batch. */
     float *layer_micro_gradients, *root_micro_gradients;
     struct aorta_event *made, *reduced, *layers_reduced, *now;
     int64_t micro_batch;
-    struct aorta_place *reuse; /* by unit: for the model */
+    struct aorta_place *reuse; /* by unit: memory that the model may reuse */
 };
 
 /* The collective that gathers a unit's parameters, in the context's dtype, into `full` memory. */

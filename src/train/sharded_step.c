@@ -134,7 +134,7 @@ static void view_gradients(const struct sharded *s, int unit, struct aorta_unit_
     }
 }
 
-/* Gathered ahead, it belongs to a step that compute has waited for as a whole. */
+/* If gathered ahead, the gather is part of the previous step, which compute has waited for as a whole. */
 static aorta_status acquire_root(struct sharded *s, struct aorta_unit_view *view) {
     if (!s->root_ahead) AORTA_TRY(aorta_stream_wait(compute(s), s->root.gathered));
     view_weights(s, s->layers, s->root_slot, view);
@@ -261,7 +261,7 @@ aorta_status aorta_sharded_finish(struct aorta_strategy *strategy) {
     return aorta_train_follow(optimizer, stream_of(s, AORTA_FLOW_ALL_REDUCE), s->now);
 }
 
-/* Its slot is free: the optimizer has waited for the reduction of what backward made from it. */
+/* The root's slot is free: the optimizer has waited for the reduction of the root's gradients. */
 aorta_status aorta_sharded_root_updated(struct aorta_strategy *strategy) {
     struct sharded *s = self(strategy);
     struct aorta_stream *stream = stream_of(s, AORTA_FLOW_ALL_GATHER);
@@ -283,7 +283,7 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* A rank's share of it is `count` elements. */
+/* `count`: elements of a rank's share of the piece. */
 static int add_piece(struct aorta_layout *layout, int64_t count, int64_t elements) {
     layout->pieces[layout->piece_count] =
         (struct aorta_layout_piece){layout->shard, layout->full, count, elements == count * layout->ranks};
@@ -320,7 +320,7 @@ struct aorta_layout aorta_layout_make(const int64_t *rows, const int64_t *column
     return layout;
 }
 
-/* A chunk of rows may reach beyond the parameter, an even share beyond it on either side. */
+/* A chunk of rows may end after the parameter. An even share may also start before it. */
 bool aorta_layout_run_of(const struct aorta_layout *layout, int parameter, int rank, struct aorta_layout_run *run) {
     const struct aorta_layout_parameter *p = &layout->parameters[parameter];
     const struct aorta_layout_piece *piece = &layout->pieces[p->piece];

@@ -49,8 +49,8 @@ static aorta_status await_copy(void *user, int layer) {
     return aorta_copies_await(((struct aorta_step *)user)->copies, layer);
 }
 
-/* Operations on a GPU take microseconds, as long as a stamp: there a range covers a unit's pass, and operations are
- * inner ranges of it, which the kernel tracer shows. */
+/* On a GPU an operation takes microseconds, as long as a timestamp. So a range covers a unit's pass there, and
+ * operations are its inner ranges, which the kernel tracer shows. */
 static bool records_operations(const struct aorta_step *step) {
     return aorta_device_get_info(step->context->device)->kind == AORTA_DEVICE_CPU;
 }
@@ -208,7 +208,7 @@ aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_ba
 
 /* ---- optimizer ---- */
 
-/* One all-reduce carries norm and stop flag where the shard group is the world; else each has its own group. */
+/* If the shard group is the world, one all-reduce sums norm and stop flag. Else each has its own group. */
 static aorta_status sum_control(struct aorta_step *step) {
     struct aorta_comm *norm = step->memory.norm, *world = step->context->control;
     if (aorta_comm_size(world) == 1) return NULL;
@@ -239,7 +239,7 @@ static aorta_status descend(struct aorta_step *step, struct aorta_stream *stream
     const struct aorta_train_context *c = step->context;
     const struct aorta_optimizer_options *o = &c->options->optimizer;
     const struct aorta_optimizer_memory *m = &step->memory;
-    void *copy = first ? m->root_copy : m->copy; /* updates begin with the layers or with the root unit */
+    void *copy = first ? m->root_copy : m->copy; /* an update starts at the first layer or at the root unit */
     if (step->shampoo) return aorta_shampoo_apply(step->shampoo, stream, first, count, copy);
     return aorta_adamw_step(stream, &(struct aorta_adamw_args){.count = count,
                                                                .beta1 = (float)o->betas[0],
@@ -255,7 +255,7 @@ static aorta_status descend(struct aorta_step *step, struct aorta_stream *stream
                                                                .copy = copy});
 }
 
-/* Parameter, both averages and the gradient are read, all but the gradient written, and the copy in the type in use. */
+/* Reads parameter, both averages and gradient. Writes all except the gradient, and the copy in the type in use. */
 static int64_t adamw_bytes(const struct aorta_train_context *context, int64_t count) {
     const int64_t copy = context->dtype == AORTA_F32 ? 0 : (int64_t)aorta_dtype_size(context->dtype);
     return count * (7 * (int64_t)sizeof(float) + copy);
@@ -300,8 +300,8 @@ static aorta_status update_layers(struct aorta_step *step, enum aorta_role role)
     return aorta_train_end(c);
 }
 
-/* A GPU runs two updates at once no faster than one by one, and the root unit is needed first. A processor's updates do
- * not use all of the memory's bandwidth, so there the layers begin at once with the root unit. */
+/* On a GPU two concurrent updates are no faster than sequential ones, and the root unit is needed first. On a CPU one
+ * update does not use the whole memory bandwidth, so the layers start together with the root unit. */
 static aorta_status begin_layers(struct aorta_step *step, enum aorta_role role) {
     const struct aorta_train_context *c = step->context;
     if (aorta_device_get_info(c->device)->kind == AORTA_DEVICE_CPU)
@@ -309,8 +309,8 @@ static aorta_status begin_layers(struct aorta_step *step, enum aorta_role role) 
     return aorta_train_follow(c->streams[role], aorta_train_stream(c, AORTA_FLOW_OPTIMIZER), step->root_updated);
 }
 
-/* The root unit first, so that it can be gathered for the next step while the layers are updated: on compute's stream
- * where the optimizer's is that of the gathers. */
+/* Updates the root unit first, so that it can be gathered for the next step while the layers are updated. If the
+ * optimizer and the gathers share a stream, the layers are updated on compute's. */
 static aorta_status update(struct aorta_step *step) {
     const struct aorta_train_context *c = step->context;
     const struct aorta_optimizer_memory *m = &step->memory;
@@ -325,7 +325,7 @@ static aorta_status update(struct aorta_step *step) {
     return aorta_train_follow(optimizer, c->streams[role], step->layers_updated);
 }
 
-/* The report is copied during the updates on a stream that has no more work in this step; else after them. */
+/* The report is copied during the updates if a stream has no more work in this step, else after them. */
 static struct aorta_stream *report_stream(const struct aorta_train_context *c) {
     struct aorta_stream *spare = aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE);
     bool busy = spare == aorta_train_compute(c) || spare == aorta_train_stream(c, AORTA_FLOW_ALL_GATHER);

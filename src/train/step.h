@@ -45,7 +45,7 @@ AORTA_MUST_USE aorta_status aorta_shampoo_create(struct aorta_train_context *con
 /* On the optimizer's stream, after the state's update: directions of all matrices. */
 AORTA_MUST_USE aorta_status aorta_shampoo_compute(struct aorta_shampoo_state *shampoo);
 AORTA_MUST_USE aorta_status aorta_shampoo_gather(struct aorta_shampoo_state *shampoo);
-/* Parameters [first, first + count) of the optimizer's memory take the step; `copy` belongs to the first of them. */
+/* Updates parameters [first, first + count) of the optimizer's memory; `copy` belongs to the first of them. */
 AORTA_MUST_USE aorta_status aorta_shampoo_apply(struct aorta_shampoo_state *shampoo, struct aorta_stream *stream,
                                                 int64_t first, int64_t count, void *copy);
 
@@ -53,7 +53,7 @@ AORTA_MUST_USE aorta_status aorta_shampoo_apply(struct aorta_shampoo_state *sham
  * (training.additional_compute_streams), and all-reduces with copies after the optimizer
  * (training.inject_allreduce_copies). None of it changes a loss. */
 
-/* Where a wave of products is launched; training.lightweight_op_waves has the first so many. */
+/* Where a wave of products is launched; training.lightweight_op_waves is how many of them run. */
 enum aorta_stress_wave { AORTA_WAVE_FORWARD, AORTA_WAVE_BACKWARD, AORTA_WAVE_REDUCE, AORTA_WAVE_COUNT };
 
 struct aorta_stress;
@@ -77,11 +77,11 @@ AORTA_MUST_USE aorta_status aorta_stress_join(struct aorta_stress *stress);
 
 struct aorta_copies;
 
-/* *copies is NULL when the option is off; then nothing else is to be called. */
+/* *copies is NULL if the option is off; then the functions below must not be called. */
 AORTA_MUST_USE aorta_status aorta_copies_create(struct aorta_train_context *context, struct aorta_copies **copies);
-/* The forward pass of the layer is queued: its output is copied on the prefetch flow's stream. */
+/* Called when the layer's forward pass is queued. Copies its output on the prefetch flow's stream. */
 AORTA_MUST_USE aorta_status aorta_copies_begin(struct aorta_copies *copies, int layer);
-/* Compute work queued from now on finds the copy. Once for each begin. */
+/* Compute work queued from now on waits for the copy. Called once for each begin. */
 AORTA_MUST_USE aorta_status aorta_copies_await(struct aorta_copies *copies, int layer);
 
 #endif

@@ -51,7 +51,8 @@ struct aorta_strategy_table {
     aorta_status (*micro_begin)(struct aorta_strategy *strategy, int64_t micro_batch);
     aorta_status (*acquire)(struct aorta_strategy *strategy, int unit, enum aorta_phase phase,
                             struct aorta_unit_view *view);
-    /* The pass is done with the unit; after backward its gradients are reduced. NULL: gradient_ready does that. */
+    /* Called after the pass over the unit. After backward it reduces the unit's gradients. NULL if gradient_ready does
+     * that. */
     aorta_status (*release)(struct aorta_strategy *strategy, int unit, enum aorta_phase phase);
     /* A parameter's gradient is queued on compute (aorta_pass.gradient_ready). */
     aorta_status (*gradient_ready)(struct aorta_strategy *strategy, int parameter);
@@ -59,11 +60,11 @@ struct aorta_strategy_table {
     aorta_status (*finish_layers)(struct aorta_strategy *strategy);
     /* The optimizer's stream waits for all reductions. */
     aorta_status (*finish)(struct aorta_strategy *strategy);
-    /* All parameters have their start values, before the first step; waits until it is done. NULL: not wanted. */
+    /* Called before the first step, when all parameters have start values; waits until it is done. May be NULL. */
     aorta_status (*ready)(struct aorta_strategy *strategy);
     /* With root_first: the update of the root unit is queued on the optimizer's stream. */
     aorta_status (*root_updated)(struct aorta_strategy *strategy);
-    bool accumulates; /* gradients of later micro-batches are added where they are made, and reduced once */
+    bool accumulates; /* gradients of micro-batches are added in place and reduced once */
 };
 
 /* They end with the context. */
@@ -73,9 +74,9 @@ AORTA_MUST_USE aorta_status aorta_replicated_create(struct aorta_train_context *
 
 /* The places of a unit's parameters when they are whole and when they are split over the ranks of a shard group.
  *
- * A unit is split in pieces; each is gathered and reduced as one. Full memory is its pieces one after the other, large
- * enough for every rank's share of each, so that shards are gathered and reduced in place; a rank's shard is its
- * shares. Parameters are contiguous in their piece, and aligned to 16 elements. Split by rows (as FSDP2): each
+ * A unit is split in pieces; each is gathered and reduced as one. Full memory has the pieces one after the other, each
+ * large enough for every rank's share, so that shards are gathered and reduced in place. A rank's shard is its shares
+ * of all pieces. Parameters are contiguous in their piece, and aligned to 16 elements. Split by rows (as FSDP2): each
  * parameter is a piece, cut into chunks of ceil(rows / ranks) rows, the last ones shorter or empty. Split flat
  * (use_orig_params = false): all parameters are one piece, cut evenly. Padding holds zeros. */
 

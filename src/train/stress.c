@@ -173,7 +173,7 @@ static aorta_status wait_for_copy(const struct aorta_stress *stress) {
     return aorta_stream_capturing(stream) ? NULL : aorta_train_synchronize(stress->context, stream);
 }
 
-/* Reduced on the device, copied there, reduced again, to the host and back, reduced again. */
+/* All-reduce, copy on the device, all-reduce, copy to the host and back, all-reduce, copy on the device. */
 static aorta_status reduce_and_copy(const struct aorta_stress *stress) {
     AORTA_TRY(all_reduce(stress, stress->first));
     AORTA_TRY(copy(stress, "copy_on_device", stress->second, stress->first));
@@ -220,8 +220,8 @@ aorta_status aorta_copies_create(struct aorta_train_context *context, struct aor
     return build(copies);
 }
 
-/* A graph's branches may be run one after the other, in any order that its edges allow: there an event orders the wait
- * after the copy as well. */
+/* The branches of a graph may run one after the other in any order that its edges allow. So an event must order the
+ * wait after the copy. */
 static bool needs_event(const struct aorta_copies *copies) {
     return aorta_stream_capturing(aorta_train_compute(copies->context));
 }

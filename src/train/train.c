@@ -62,8 +62,8 @@ static aorta_status collect(struct trainer *t) {
 
 /* ---- the tracer's schedule ---- */
 
-/* A step that the schedule leaves out is not to pay for the tracer, but the library must have seen the graphs being
- * captured whose kernels it is to record. */
+/* Steps outside the schedule run without the tracer. But to record a graph's kernels, the tracer must already run when
+ * the graph is captured. */
 static bool is_watched(const struct trainer *t, int64_t step) {
     if (t->by_records) return true;
     const struct aorta_profiler_schedule *schedule = &trainer_options(t)->profiling.schedule;
@@ -71,8 +71,8 @@ static bool is_watched(const struct trainer *t, int64_t step) {
                              : aorta_profiler_schedule_tracing(schedule, step);
 }
 
-/* Whether every step's times are to come from records: they cost no more than timestamps do, captured or one by one
- * (docs/results.md), but what record_every leaves out would pay as well. */
+/* Whether every step's times come from kernel records. Records cost no more than timestamps, captured or not
+ * (docs/results.md), but they would also slow down the steps that record_every skips. */
 static bool wants_records(const struct trainer *t) {
     const enum aorta_kernel_timing wish = t->run->kernel_timing;
     const char *other = getenv("CUDA_INJECTION64_PATH"); /* records already, and a process has one recorder */
@@ -96,7 +96,7 @@ static void warn_of_no_tracer(const struct trainer *t, aorta_status reason) {
     aorta_status_free(reason);
 }
 
-/* A range's work within a captured step is known by its nodes. */
+/* In a captured step, kernels belong to ranges by their graph nodes. */
 static aorta_status check_captured(const struct trainer *t) {
     const enum aorta_device_kind kind = aorta_device_get_info(t->context.device)->kind;
     if (!captures_steps(t) || !aorta_tracer_exists(kind) || aorta_tracer_labels(kind)) return NULL;
@@ -125,7 +125,7 @@ static aorta_status open_tracer(struct trainer *t) {
     return t->watching ? NULL : aorta_tracer_stop(t->tracer); /* until the schedule asks for it */
 }
 
-/* The device is idle then, and all records have been fetched. */
+/* Waits until the device is idle and fetches all records first. */
 static aorta_status stop_watching(struct trainer *t) {
     while (t->collected < t->queued) AORTA_TRY(collect(t));
     if (t->input) AORTA_TRY(aorta_input_synchronize(t->input));
@@ -144,8 +144,8 @@ static aorta_status follow_schedule(struct trainer *t, int64_t step) {
     return aorta_annotate(aorta_tracer_start(t->tracer), "profiling");
 }
 
-/* The slot's iteration begins. A step that runs otherwise leaves other ranges than a graph was captured with, so its
- * slot's graph ends and is captured again later. A step that is not recorded leaves the slot's ranges as they are. */
+/* Begins an iteration of the slot. A step that is neither captured nor replayed changes the slot's ranges, so the
+ * slot's graph is dropped and captured again later. A step that is not recorded leaves the slot's ranges unchanged. */
 static aorta_status begin_recording(struct trainer *t, int64_t step, enum trainer_plan plan, int64_t waited_from,
                                     int64_t waited_to) {
     struct aorta_recorder *recorder = t->context.recorder;
@@ -251,8 +251,8 @@ static aorta_status launch_graph(struct trainer *t, struct trainer_flight *fligh
 static aorta_status queue_captured(struct trainer *t, struct trainer_flight *flight, int64_t step,
                                    const struct aorta_step_hook *hook) {
     struct aorta_recorder *recorder = t->context.recorder;
-    /* Begun again: a range of the input, recorded a moment ago, is not part of the graph. Its timestamps are written
-     * first: the graph's first range has their place. */
+    /* Begins the recording again, without the input's range, which is not part of the graph. The wait lets its
+     * timestamps be written before the graph's first range uses their place. */
     if (flight->recorded) {
         AORTA_TRY(aorta_input_synchronize(t->input));
         aorta_recorder_step(recorder, (int)(step % TRAINER_SLOTS), step);
@@ -325,7 +325,7 @@ static void end_flight(struct trainer_flight *flight) {
     for (int i = 0; i < 2; i++) drop_graph(&flight->graphs[i]);
 }
 
-/* Where a kernel writes the step's timestamp, the next step need not wait for it. */
+/* On a GPU a kernel writes the step's timestamp. On its own stream the next step need not wait for that kernel. */
 static aorta_status open_report(struct trainer *t) {
     if (!aorta_device_is_gpu(t->context.device)) return NULL;
     AORTA_TRY(aorta_own_event(&t->context.owned, &t->reached));
@@ -445,7 +445,7 @@ static aorta_status loop(struct trainer *t) {
         int64_t waited_from = aorta_clock_ns(), waited_to = waited_from;
         if (t->queued - t->collected == TRAINER_SLOTS) {
             AORTA_TRY(await_oldest(t));
-            waited_to = aorta_clock_ns(); /* the line that is written now keeps the host, not the device */
+            waited_to = aorta_clock_ns(); /* writing the line next delays the host, not the device */
             AORTA_TRY(collect(t));
         }
         bool watched = t->watching;
@@ -522,7 +522,7 @@ static void abort_if_several(struct trainer *t, aorta_status status) {
     aorta_comm_abort(t->context.world, aorta_code_exit(aorta_status_code(status)));
 }
 
-/* Where the launcher ends a rank whose mistake rank 0 has reported, it does so without a word. */
+/* The launcher may then end this rank without a message, as rank 0 reports the mistake. */
 static void end_signals(struct trainer *t) {
     aorta_signals_end(t->signals);
     t->signals = NULL;

@@ -21,11 +21,11 @@
 struct aorta_readings {
     struct aorta_sampler *sampler;       /* NULL: nothing is asked for, or nothing serves it */
     struct aorta_device_reading no_rocm; /* rocm_smi_output where ROCm SMI does not serve: null, and why */
-    bool device, rocm;                   /* keys that readings go to */
+    bool device, rocm;                   /* whether these keys get readings */
     bool clocks;                         /* the device is a GPU */
-    int64_t first_step, last_step;       /* whose clocks are read for certain */
+    int64_t first_step, last_step;       /* steps whose clocks are always read */
     int64_t since_ns;                    /* when clocks were asked for first; 0: not yet */
-    int64_t asked_ns, reported_ns;       /* when last; the reading reported last */
+    int64_t asked_ns, reported_ns;       /* last request; time of the last reported reading */
 };
 
 /* Warns on rank 0 when ROCm SMI is asked for and does not serve. */
@@ -35,9 +35,9 @@ AORTA_MUST_USE aorta_status aorta_readings_open(const struct aorta_train_run *ru
 void aorta_readings_close(struct aorta_readings *readings);
 /* Before the first step: how many there will be. */
 void aorta_readings_expect(struct aorta_readings *readings, int64_t total_steps);
-/* Step `step` begins: a new reading is welcome. */
+/* Called when a step begins; may request a new reading. */
 void aorta_readings_step(struct aorta_readings *readings, int64_t step);
-/* `last`: no step is queued any more and no line follows, so that a reading which is being made may be waited for. */
+/* `last`: this is the last line, so the call may wait for a reading in progress. */
 void aorta_readings_report(struct aorta_readings *readings, bool last, struct aorta_step_readings *step);
 
 /* ---- peaks ---- */
@@ -65,11 +65,11 @@ struct trainer_flight {
     double data_wait_ms;
 };
 
-/* The reaction of the thread that waits for signals to a first one. */
+/* How the thread that waits for signals reacts to the first signal. */
 enum trainer_phase {
-    TRAINER_OPENS, /* nothing is lost, and other ranks may be waited for: the process ends */
-    TRAINER_RUNS,  /* loops ask for it */
-    TRAINER_ENDS   /* the last step is queued: nobody asks for it any more */
+    TRAINER_OPENS, /* the process ends: nothing is lost, and it may wait for other ranks */
+    TRAINER_RUNS,  /* the loop checks for signals */
+    TRAINER_ENDS   /* the last step is queued; signals are no longer checked */
 };
 
 struct trainer {
@@ -89,7 +89,7 @@ struct trainer {
     struct aorta_progress progress;
     struct trainer_flight flights[TRAINER_SLOTS];
     struct aorta_event *done[TRAINER_SLOTS]; /* theirs */
-    struct aorta_stream *report;             /* after each step, during the next: its timestamp; NULL: compute's */
+    struct aorta_stream *report;             /* writes a step's timestamp during the next step; NULL: compute's */
     struct aorta_event *reached;             /* the end of the step, for `report` */
     int64_t total_steps, per_epoch;
     int64_t queued;       /* steps that have been queued whole */
@@ -120,7 +120,7 @@ static inline struct trainer_flight *trainer_flight(struct trainer *t, int64_t s
 aorta_status trainer_open_output(struct trainer *t);
 /* When all ranks have closed their files, rank 0 may read them. */
 aorta_status trainer_close_output(struct trainer *t);
-/* Lines that were removed and made again: said once, when it is seen. */
+/* Warns once if the lines were removed during the run and are written again elsewhere. */
 aorta_status trainer_notice_removal(struct trainer *t);
 aorta_status trainer_write_line(struct trainer *t, int64_t step, double step_ms);
 void trainer_print_step(struct trainer *t, int64_t step, double step_ms);

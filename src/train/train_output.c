@@ -95,7 +95,7 @@ static bool ends_in(const char *name, const char *ending) {
     return length > end && strcmp(name + length - end, ending) == 0;
 }
 
-/* Traces of earlier runs would be taken for this one's: renamed, not lost. Their number; -1: there is no such folder.
+/* Renames traces of earlier runs, which would pass for this run's. Returns their number, -1 without such a folder.
  */
 static int rename_traces(const char *folder, const char *ending) {
     DIR *directory = opendir(folder);
@@ -122,7 +122,7 @@ static bool rename_traces_of_rank(const struct aorta_train_context *context, con
     return moved >= 0;
 }
 
-/* Each rank does its own, rank 0 those of ranks that this run does not have. */
+/* Each rank renames its own traces. Rank 0 also renames those of ranks that this run does not have. */
 static void rename_earlier_traces(const struct aorta_train_context *context, const char *folder, const char *ending) {
     rename_traces_of_rank(context, folder, context->ranks.rank, ending);
     if (context->ranks.rank != 0) return;
@@ -162,7 +162,7 @@ static aorta_status tracing_close(const struct aorta_train_context *context, str
 
 /* ---- the directory ---- */
 
-/* Lines that were removed and made again: said once, when it is seen. The new directory is this job's as well. */
+/* Warns once. Rank 0 locks the new directory, too, and writes the settings there. */
 aorta_status trainer_notice_removal(struct trainer *t) {
     const char *moved = t->outcome->moved ? NULL : aorta_metrics_moved(t->metrics);
     if (!moved) return NULL;
@@ -212,8 +212,8 @@ static void say_earlier_results(const struct trainer *t) {
             directory);
 }
 
-/* One rank of each host watches it; the launcher's processes are all the job's. A machine that cannot be watched is no
- * reason not to train. */
+/* One rank of each host watches it; all of the launcher's processes belong to the job. A failure to watch does not stop
+ * the training. */
 static void watch_machine(struct trainer *t) {
     const struct aorta_ranks *ranks = &t->context.ranks;
     if (ranks->local_rank != 0 || !t->run->record) return;
@@ -348,8 +348,8 @@ void aorta_readings_close(struct aorta_readings *readings) {
     readings->sampler = NULL;
 }
 
-/* When the step after the warm-up's last is queued, the first one that counts is about to run; when the last one is,
- * the one before it runs. */
+/* Queuing runs one step ahead. When the second step after the warm-up is queued, the first measured step is about to
+ * run. When the last step is queued, the step before it runs. */
 void aorta_readings_expect(struct aorta_readings *readings, int64_t total_steps) {
     int64_t first = (int64_t)aorta_analysis_warmup((size_t)total_steps) + 1;
     readings->last_step = total_steps - 1;
@@ -366,7 +366,7 @@ void aorta_readings_step(struct aorta_readings *readings, int64_t step) {
     aorta_sampler_ask(readings->sampler, AORTA_ASK_ALWAYS);
 }
 
-/* A reading made while measured steps ran goes into one line; of a device that reports nothing the reason does. */
+/* A reading made while measured steps ran is written to one line. If the device reports nothing, the reason is. */
 static void report_clocks(struct aorta_readings *readings, bool last, struct aorta_step_readings *step) {
     if (!readings->clocks || !readings->since_ns) return;
     if (last) aorta_sampler_drain(readings->sampler);
@@ -388,7 +388,7 @@ void aorta_readings_report(struct aorta_readings *readings, bool last, struct ao
 
 enum { WIDTH = 512, COPIED = 32 << 20, HUGE_PAGE = 2 << 20, LEAST_RUNS = 2, MOST_RUNS = 6, ENOUGH_NS = 20000000 };
 
-/* Host memory, which is the CPU device's own: the device's figures of memory do not change. */
+/* Plain host memory, which the CPU device can use. So the device's memory statistics do not change. */
 struct scratch {
     char *from, *to; /* COPIED bytes each, which hold the matrices too */
 };

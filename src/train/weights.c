@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Written on little-endian machines only, as the format stores little-endian data. */
+/* The format is little-endian, and data is written without conversion. */
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "safetensors files are little-endian"
 #endif
@@ -221,7 +221,7 @@ static void values_of(const struct source *source, int parameter, int64_t first,
     aorta_model_initialise(model, parameter, (uint64_t)source->context->options->training.seed, first, count, values);
 }
 
-/* Elements [first, first + count) into device memory, made on the host or, on the device of the CPU, in place. */
+/* Writes elements [first, first + count) to device memory: made on the host or, for the CPU device, in place. */
 static aorta_status make_values(const struct source *source, int parameter, int64_t first, int64_t count,
                                 float *device) {
     const struct aorta_train_context *c = source->context;
@@ -258,8 +258,8 @@ static aorta_status take_values(const struct aorta_train_context *c, const struc
     return aorta_cast(compute, copy + (size_t)at * aorta_dtype_size(c->dtype), c->dtype, values, AORTA_F32, count, 1);
 }
 
-/* Elements [first, first + count) of a parameter, through a piece of device memory; this rank takes those that it
- * owns. */
+/* Initializes elements [first, first + count) of a parameter through a piece of device memory. This rank copies those
+ * that it owns. */
 static aorta_status initialise_piece(const struct source *source, struct aorta_strategy *strategy, int parameter,
                                      int64_t first, int64_t count, float *device) {
     const struct aorta_train_context *c = source->context;

@@ -331,7 +331,7 @@ static void what_lies_within(void **state) {
         check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_KERNEL, of, &arena, &breakdown));
         if (breakdown.total_ns != 1000 * rows[i].us)
             fail_msg("within %s: %lld ns, not %d us", rows[i].within, (long long)breakdown.total_ns, rows[i].us);
-        if (!rows[i].us) assert_string_equal(breakdown.reason, "no work lies within what --within matches");
+        if (!rows[i].us) assert_string_equal(breakdown.reason, "no work is within what --within matches");
         check_ok(aorta_arena_check(&arena, "a test"));
         aorta_arena_free(&arena);
     }

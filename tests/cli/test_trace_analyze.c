@@ -108,7 +108,7 @@ static const struct {
     {WHOLE "/fsdp2_rank0.json.gz --by kernel --within '('", 2, "--within: \"(\" is not a regular expression"},
     {WHOLE "/h100_qwen.json.gz --by kernel --within 'aten::silu'", 0, "work within \"aten::silu\" alone\n"},
     {WHOLE "/h100_qwen.json.gz --by kernel --within 'aten::silu' --json", 0, "\"within\": \"aten::silu\""},
-    {WHOLE "/h100_qwen.json.gz --by kernel --within 'aten::nothing'", 0, "no work lies within what --within matches"},
+    {WHOLE "/h100_qwen.json.gz --by kernel --within 'aten::nothing'", 0, "no work is within what --within matches"},
     {WHOLE "/fsdp2_rank0.json.gz --by op --json", 0, "\"by_op_reason\": \"the file has no operations"},
     {WHOLE "/h100_qwen.json.gz --comm-pattern flash_fwd", 0, "collective "},
     {TRACE_DATA "/../../report/data/original", 0, "  backward\n"}, /* not "backward (epoch0_step2_backward)" */

@@ -212,7 +212,7 @@ static void malformed(void **state) {
         {"{}", "kernel_profile: ranges is missing"},
         {"{\"ranges\": [7]}", "kernel_profile: ranges[0]: byte "},
         {"{\"ranges\": [{\"stream\": \"compute\", \"tag\": \"t\", \"start_ms\": 2, \"end_ms\": 1}]}",
-         "kernel_profile: ranges[0]: end_ms lies before start_ms"},
+         "kernel_profile: ranges[0]: end_ms is before start_ms"},
         {"{\"ranges\": [], \"attributed\": -1}", "kernel_profile: attributed is -1; expected 0 to"},
         {"{\"ranges\": [], \"dropped\": 1.5}", "kernel_profile: dropped is not an integer"},
         {"{\"ranges\": [], \"clock_offset_ms\": 1e300}", "kernel_profile: clock_offset_ms is not a time: 1e+300"},

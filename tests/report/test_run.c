@@ -258,7 +258,7 @@ static void malformed_lines(void **state) {
         {HEAD "{\"ranges\": [1,]}}\n", "profile: ranges: byte 93: expected a value"},
         {HEAD "{\"ranges\": [}}}\n", "profile: ranges: byte 92: not an array"},
         {RANGE("gpu", "0", "1", ""), "profile: ranges[0]: stream is \"gpu\"; known are compute"},
-        {RANGE("compute", "5", "1", ""), "profile: ranges[0]: end_ms lies before start_ms"},
+        {RANGE("compute", "5", "1", ""), "profile: ranges[0]: end_ms is before start_ms"},
         {RANGE("compute", "\"5\"", "1", ""), "profile: ranges[0]: start_ms is not a number"},
         {RANGE("compute", "1e300", "1e301", ""), "start_ms is not a time"},
         {RANGE("compute", "NaN", "1", ""), "start_ms is not a time: nan"},

@@ -50,7 +50,7 @@ enum command_kind {
     COMMAND_KIND_COUNT
 };
 
-/* Can be moved in memory (arguments follow it, not in it), so queue and graph can hold it in one form. */
+/* Can be moved in memory, as arguments follow the struct. So queue and graph store it in the same form. */
 struct command {
     uint32_t bytes; /* with the arguments after it; a multiple of 16 */
     enum command_kind kind;
@@ -111,7 +111,7 @@ void aorta_cpu_queue_destroy(struct queue *queue);
 aorta_status aorta_cpu_queue_push(struct queue *queue, const struct command *command, const void *arguments,
                                   size_t bytes);
 void aorta_cpu_queue_close(struct queue *queue); /* by the producer: nothing more will come */
-/* The consumer has run the command before. Sleeps until there is another; NULL: closed. */
+/* Called when the consumer has run the previous command. Sleeps until the next one comes. Returns NULL if closed. */
 const struct command *aorta_cpu_queue_next(struct queue *queue);
 void aorta_cpu_queue_wait(struct queue *queue); /* by the producer, until the consumer has run all of it */
 

@@ -14,7 +14,7 @@
 
 /* ---- this machine ---- */
 
-/* The number that a line holds after its beginning; `otherwise` where there is none ("max"). */
+/* Returns the number after the beginning of a line, or `otherwise` if there is no number ("max"). */
 static uint64_t read_number(const char *path, const char *begin, uint64_t otherwise) {
     char text[64], *end;
     if (!aorta_file_line(path, begin, text, sizeof text)) return otherwise;
@@ -23,7 +23,7 @@ static uint64_t read_number(const char *path, const char *begin, uint64_t otherw
 }
 
 /* The path of this process in one hierarchy of control groups, from the line "number:controllers:path" of
- * /proc/self/cgroup (cgroups(7)): "memory" is version 1's, no controller at all means version 2. */
+ * /proc/self/cgroup (cgroups(7)): the controller "memory" is version 1, an empty list of controllers version 2. */
 static bool find_cgroup(const char *controllers, char *path, size_t size) {
     FILE *file = fopen("/proc/self/cgroup", "re");
     if (!file) return false;
@@ -75,7 +75,7 @@ static void narrow_by_cgroup(struct memory_bounds *bounds, const struct cgroup_v
     narrow(bounds, limit, used > cache ? used - cache : 0);
 }
 
-/* A limit holds for all groups below it, so every group from our own up to the root counts. */
+/* A limit also applies to all groups below, so every group from our own up to the root is read. */
 static void narrow_by_cgroups(struct memory_bounds *bounds) {
     for (size_t i = 0; i < sizeof cgroup_versions / sizeof *cgroup_versions; i++) {
         char group[512];
@@ -154,7 +154,7 @@ static void *get_aligned(size_t bytes, size_t alignment) {
     return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 
-/* The system promises more memory than it has, so large blocks are checked against free memory. */
+/* Linux overcommits memory, so large blocks are checked against free memory. */
 static aorta_status cpu_memory_get(struct aorta_device *device, size_t bytes, void **memory) {
     (void)device;
     *memory = NULL;

@@ -29,7 +29,7 @@ static void run_program(struct branch *branch, struct runner *runner) {
     }
 }
 
-/* A failure has reached the first branch through the marks by the time it ends, as every branch is joined to it. */
+/* Every branch is joined to the first one, so its failure has reached the first branch through the marks by the end. */
 static void *work(void *user) {
     struct branch *branch = user;
     aorta_cpu_thread_configure(branch->base.name, branch->priority);
@@ -83,7 +83,7 @@ aorta_status aorta_cpu_capture_end(struct aorta_stream *stream, aorta_status fai
     return NULL;
 }
 
-/* All branches rest when a run begins, so marks and gates can be set back without further care. */
+/* No branch runs when a run begins, so marks and gates can be reset without a lock. */
 void aorta_cpu_graph_run(struct cpu_graph *graph, struct runner *runner) {
     struct capture *capture = cpu_capture(graph->base.capture);
     for (size_t i = 0; i < capture->mark_count; i++) {

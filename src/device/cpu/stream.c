@@ -61,7 +61,7 @@ void aorta_cpu_queue_close(struct queue *queue) {
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* False: nothing is queued, and nothing will be. */
+/* Returns false if nothing is queued and the queue is closed. */
 static bool take_queued(struct queue *queue) {
     pthread_mutex_lock(&queue->lock);
     while (!queue->queued.length && !queue->closed) {
@@ -143,7 +143,7 @@ static void reach(struct mark *mark, aorta_status failure) {
 
 /* ---- threads ---- */
 
-/* Steps below the process's own niceness. Raising it further needs a privilege that is rarely there. */
+/* Steps below the process's own niceness. A higher priority needs a privilege that is rarely granted. */
 static const int niceness[] = {
     [AORTA_PRIORITY_LOW] = 5,
     [AORTA_PRIORITY_NORMAL] = 1,
@@ -223,8 +223,8 @@ static aorta_status run_wait(struct runner *runner, const struct command *comman
     return aorta_status_copy(command->as.mark->failure);
 }
 
-/* Runs of one graph follow each other in the order of their launches, on any streams. A run that failed stops its own
- * stream only: the next run starts afresh. */
+/* Runs of one graph follow each other in the order of their launches, on any streams. A failed run stops only its own
+ * stream. The next run starts without the failure. */
 static aorta_status run_replay(struct runner *runner, const struct command *command) {
     if (command->as.replay.before) aorta_cpu_gate_wait(&command->as.replay.before->reached);
     if (!runner->failure) aorta_cpu_graph_run(command->as.replay.graph, runner);
@@ -355,7 +355,7 @@ aorta_status aorta_cpu_timestamp(struct aorta_stream *stream, int64_t *slot) {
 
 /* ---- events ---- */
 
-/* Queued records and waits hold marks of their own, so the event may go before they are reached. */
+/* Queued records and waits have their own references to marks, so the event may be destroyed before. */
 void aorta_cpu_event_end(struct aorta_event *event) {
     aorta_cpu_mark_release(cpu_event(event)->latest);
 }

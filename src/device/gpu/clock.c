@@ -5,9 +5,9 @@
  * shortest round trip bounds the offset of the two clocks to half of it (Cristian 1989), about 1 us on PCIe. Kernels
  * that write timestamps apply the offset themselves, from a line in device memory. It is measured again when the host
  * waits anyway, first after 10 ms, then ever more rarely, down to once a second. The earlier bounds widen by the drift
- * since; the offset is in their overlap with the new measurement (Marzullo 1984), so that a measurement whose exchanges
- * were all interrupted does no harm. A correction is spread over time (one part in 5000), so that no duration is wrong
- * by more than that and none is negative. */
+ * since then. The offset is in their overlap with the new measurement (Marzullo 1984), so that a measurement whose
+ * exchanges were all interrupted does no harm. A correction is spread over time (one part in 5000), so that no duration
+ * is wrong by more than that and none is negative. */
 #include "base/clock.h"
 #include "device/gpu/driver.h"
 
@@ -20,7 +20,7 @@ enum {
     LAST_INTERVAL_NS = 1000000000,
     SLEW_SHARE = 5000,
     SHORTEST_SLEW_NS = 1000000,
-    START_PATIENCE_NS = 500000, /* a busy device starts the kernel late: then the measurement is put off */
+    START_PATIENCE_NS = 500000, /* if a busy device starts the kernel later, the measurement is postponed */
     GOOD_HALF_NS = 2000,        /* over PCIe a round trip takes about 2 us, unless the host was interrupted */
     SPIN_NS = 5000,             /* an exchange that takes longer is not the best one anyway */
     OPEN_ROUNDS = 32,
@@ -31,14 +31,14 @@ static const int64_t open_patience_ns = 10000000000; /* other processes may use 
  * temperature. */
 static const double nominal_rate_error = 1e-4, measured_rate_error = 2e-6;
 
-/* At `timer` of the device it was host_ns on the host, ± half_ns: the middle of an exchange, and half of its duration.
- * The timer may have shown this value for up to a tick. */
+/* When the device's timer was `timer`, the host's clock was host_ns ± half_ns: the middle of an exchange, and half of
+ * its duration. The timer may have had this value for up to a tick. */
 struct reading {
     int64_t host_ns, timer, half_ns;
 };
 
-/* Sends ping `number` and waits for the answer; false when none comes. The clock is read after the look at the answer:
- * a host interrupted between the two makes the round trip longer, never the answer too late. */
+/* Sends ping `number` and waits for the answer; returns false if none comes. The clock is read after the answer,
+ * so that an interruption between the two makes the round trip longer but not wrong. */
 static bool send_ping(struct gpu_mailbox *box, int number, int64_t patience_ns, struct reading *reading) {
     const int64_t before = aorta_clock_ns();
     int64_t after = before;
@@ -69,7 +69,7 @@ static aorta_status measure(struct gpu_device *device, int64_t patience_ns, stru
         if (!*found || reading.half_ns < best->half_ns) *best = reading;
         *found = true;
     }
-    atomic_store(&box->request, -1); /* a kernel that starts later, or waits, ends at once */
+    atomic_store(&box->request, -1); /* ends a kernel that still waits or starts later */
     return NULL;
 }
 
@@ -96,7 +96,7 @@ static void take_rate(struct gpu_clock *clock, const struct reading *reading) {
     int64_t baseline = reading->host_ns - clock->first_ns;
     if (baseline < shortest_baseline_ns) return;
     double error = measured_rate_error + (double)(reading->half_ns + clock->first_half_ns) / (double)baseline;
-    if (error > nominal_rate_error) { /* one of the two was spoilt */
+    if (error > nominal_rate_error) { /* one of the two measurements was disturbed */
         if (reading->half_ns < clock->first_half_ns) take_first(clock, reading);
         return;
     }
@@ -147,7 +147,7 @@ static void tend(struct gpu_device *device) {
         status = publish(device);
     }
     if (clock->interval_ns < LAST_INTERVAL_NS) clock->interval_ns *= 2;
-    aorta_status_free(status); /* the line goes on as it was; a lost device is reported by the caller's own calls */
+    aorta_status_free(status); /* the line stays valid; the caller's own calls report a lost device */
 }
 
 void aorta_gpu_clock_refresh(struct gpu_device *device) {

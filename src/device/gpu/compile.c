@@ -52,7 +52,7 @@ char *aorta_gpu_cache_folder(char *note, size_t note_size) {
     return NULL;
 }
 
-/* The code in the file; NULL when the file is not whole or does not match this key. */
+/* Returns the code in the file, or NULL if the file is incomplete or does not match the key. */
 static const char *code_in(const char *bytes, size_t length, const struct gpu_cache_key *key, size_t *code_bytes) {
     struct header header;
     if (length < sizeof header) return NULL;

@@ -66,7 +66,7 @@ static aorta_status open_driver(const struct gpu_vendor *vendor, struct gpu_driv
 
 /* ---- the device ---- */
 
-/* Kernels of ours wait for the host, which would wait in their launch: nothing answers then. */
+/* Some of our kernels wait for the host. If launches block, the host waits in the launch and never answers. */
 static aorta_status check_blocking(const struct gpu_vendor *vendor) {
     for (size_t i = 0; i < sizeof vendor->blocking / sizeof *vendor->blocking && vendor->blocking[i]; i++) {
         const char *value = getenv(vendor->blocking[i]);
@@ -149,8 +149,8 @@ static aorta_status set_up(struct gpu_device *device) {
     return aorta_gpu_clock_open(device);
 }
 
-/* After a wait was given up, all waits for that work would never end, and the end of the process frees the device's
- * memory. */
+/* After the device was failed, waits for its work might never end, so nothing is waited for or freed. The end of the
+ * process frees the device's memory. */
 bool aorta_gpu_given_up(const struct gpu_device *device) {
     return atomic_load(&device->base.failure) != NULL;
 }
@@ -165,7 +165,7 @@ static int leave_context(int device) {
     return 0;
 }
 
-/* Every call that may wait does nothing from now on. */
+/* Replaces every call that may wait by one that does nothing. */
 static void leave_all(struct gpu_api *api) {
     api->stream_synchronize = api->stream_destroy = api->event_destroy = leave;
     api->memory_free = api->host_free = api->module_unload = api->cuda_green_destroy = leave;

@@ -20,7 +20,7 @@ struct clock_page { volatile int current; int unused; volatile line lines[2]; };
 
 struct stamp_args { const clock_page *clock; long long *slots[4]; };
 
-/* A reading from before the line is taken as if the line had begun earlier. */
+/* For a reading before the start of the line, the line is extended backwards. */
 static __device__ long long time_on(const line &l, long long timer) {
     double ticks = (double)(timer - l.timer), slewed = ticks < l.slew_ticks ? ticks / l.slew_ticks : 1.0;
     if (slewed < 0.0) slewed = 0.0;
@@ -32,7 +32,7 @@ static __device__ line read_line(const volatile line &l) {
     return read;
 }
 
-/* Both lines are on their way while it is read which one holds. */
+/* Both lines are loaded while the index of the current one is read. */
 static __device__ long long time_at(const clock_page *clock, long long timer) {
     const int current = clock->current;
     const line first = read_line(clock->lines[0]), second = read_line(clock->lines[1]);
@@ -49,7 +49,7 @@ extern "C" __global__ void aorta_stamp(stamp_args a) {
 
 struct clock_set_args { clock_page *clock; line next; };
 
-/* The line that nobody reads is written, then made the one that holds. */
+/* Writes the line that is not in use, then makes it the current one. */
 extern "C" __global__ void aorta_clock_set(clock_set_args a) {
     int next = 1 - (a.clock->current & 1);
     volatile line *l = &a.clock->lines[next];

@@ -14,8 +14,8 @@ struct gpu_device;
 
 /* ---- device time on the host's clock (clock.c) ---- */
 
-/* A straight line from the device's timer to the host's clock, with a correction that sets in over `slew_ticks`, so
- * that device time never jumps. Kernels read it: driver.cu repeats the structs. */
+/* A straight line from the device's timer to the host's clock, with a correction that is applied gradually over
+ * `slew_ticks`, so that device time never jumps. Kernels read it: driver.cu repeats the structs. */
 struct gpu_clock_line {
     int64_t timer, host_ns;
     double ns_per_tick, slew_ns, slew_ticks;
@@ -23,15 +23,15 @@ struct gpu_clock_line {
 
 struct gpu_clock {
     pthread_mutex_t lock;
-    void *page;                  /* device memory: which of two lines holds, and the two */
+    void *page;                  /* device memory: two lines, and which one is current */
     struct gpu_mailbox *mailbox; /* pinned */
     void *stream;
     struct gpu_clock_line line;
     int64_t first_timer, first_ns, first_half_ns; /* the reading that the rate is taken from */
-    int64_t last_ns, half_ns;                     /* when the line was last measured, and how well that is known */
-    double rate_error;                            /* of ns_per_tick, as a share of it */
-    _Atomic int64_t next_ns;                      /* when to measure again */
-    int64_t interval_ns, tick_ns;                 /* between measurements; of the timer */
+    int64_t last_ns, half_ns;     /* when the line was last measured, and the error bound of that measurement */
+    double rate_error;            /* of ns_per_tick, as a share of it */
+    _Atomic int64_t next_ns;      /* when to measure again */
+    int64_t interval_ns, tick_ns; /* between measurements; of the timer */
 };
 aorta_status aorta_gpu_clock_open(struct gpu_device *device);
 void aorta_gpu_clock_close(struct gpu_device *device);
@@ -94,7 +94,7 @@ struct gpu_function {
     const struct aorta_gpu_entry *entry;
     void *handle;
     size_t parameter_bytes;      /* of the first parameter; SIZE_MAX: not known */
-    _Atomic uint32_t shared_max; /* dynamic shared memory that it may ask for by now */
+    _Atomic uint32_t shared_max; /* dynamic shared memory that it is allowed so far */
 };
 
 enum { GPU_FUNCTIONS_MOST = 1024 };
@@ -150,7 +150,7 @@ struct gpu_vendor {
     unsigned long long priority_flag;
     int priority_driver;
     int timer_khz;          /* of the clock that kernels read, when the driver does not say */
-    uint32_t shared_opt_in; /* above so many bytes a kernel has to be allowed its shared memory; 0: never */
+    uint32_t shared_opt_in; /* above this many bytes shared memory must be allowed per kernel; 0: never */
     int shared_attribute;   /* of a function */
     const char *compiler_name;
     bool compiles_side_by_side; /* several programs at once, on several threads */

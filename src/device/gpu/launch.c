@@ -13,8 +13,8 @@ struct gpu_module { /* one loaded source */
 
 /* ---- the table ---- */
 
-/* The place of the entry's function, or the free one where it belongs. Open addressing with linear probing; the hash is
- * Knuth's (The Art of Computer Programming 3, section 6.4: the multiplier is 2^64 / golden ratio). */
+/* The place of the entry's function, or the free place where it would be stored. Open addressing with linear probing;
+ * the hash is Knuth's (The Art of Computer Programming 3, section 6.4: the multiplier is 2^64 / golden ratio). */
 static _Atomic(struct gpu_function *) *place_of(struct gpu_functions *functions, const struct aorta_gpu_entry *entry) {
     size_t at = (size_t)(((uint64_t)(uintptr_t)entry * 0x9E3779B97F4A7C15u) >> 32) % GPU_FUNCTIONS_MOST;
     for (;; at = (at + 1) % GPU_FUNCTIONS_MOST) {
@@ -144,7 +144,7 @@ static aorta_status check_parameters(const struct gpu_function *function, size_t
                        function->parameter_bytes, bytes);
 }
 
-/* The grid as the vendor takes it, without zeros. The function may have its shared memory then. */
+/* Replaces zeros in the grid as the vendor requires, and allows the function its shared memory. */
 static aorta_status complete_grid(struct gpu_device *device, struct gpu_function *function,
                                   struct aorta_gpu_grid *grid) {
     for (int i = 0; i < 3; i++) {
@@ -237,7 +237,7 @@ static aorta_status launch_ready(struct gpu_stream *stream, const struct gpu_pre
     return NULL;
 }
 
-/* Nothing has to be done before a launch on this stream: no capture that counts it, no timestamp to write, no failure.
+/* Whether a launch on this stream needs no other work: it is in no capture, no timestamp to write and no failure.
  */
 static bool is_plain(const struct gpu_stream *stream) {
     return !stream->base.branch && !stream->stamp_count && !stream->failure;

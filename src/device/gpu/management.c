@@ -51,7 +51,7 @@ static void end_watch(void *state) {
     free(watch);
 }
 
-/* Values that are NaN until they are measured, and what messages call them. NULL: many drivers do not count it. */
+/* Values that are NaN until measured, and their names in messages. NULL if many drivers do not report the value. */
 static const struct {
     size_t offset;
     const char *name;
@@ -69,7 +69,7 @@ static double *value_of(const struct aorta_device_metrics *metrics, int index) {
     return (double *)(void *)((char *)metrics + values[index].offset);
 }
 
-/* The first value that is missing. */
+/* Writes the first missing value to the reason. */
 static void explain_missing(struct aorta_device_metrics *metrics) {
     const char *missing = metrics->clock_limits_known ? NULL : "reason of a low clock";
     for (int i = VALUES; i-- > 0;)
@@ -78,7 +78,7 @@ static void explain_missing(struct aorta_device_metrics *metrics) {
     snprintf(metrics->reason, sizeof metrics->reason, "the driver does not report the %s of this device", missing);
 }
 
-/* The path of a library can be longer than the reason may be: its last part stays, with what is wrong. */
+/* If a library's path does not fit into the reason, only its last part and the error remain. */
 static void put_reason(char *out, size_t capacity, const char *reason) {
     const char *first = strchr(reason, '/'), *last = strrchr(reason, '/');
     if (!first || strlen(reason) < capacity)
@@ -288,7 +288,7 @@ struct process_sample {
 };
 enum { SAMPLES_MOST = 512 };
 
-/* The most that each of the processes used since the last time. */
+/* Reads the largest share that each process used since the last reading. */
 static void read_use(const struct nvml_api *api, struct gpu_managed *device, struct aorta_gpu_state *state) {
     struct process_sample samples[SAMPLES_MOST];
     unsigned count = SAMPLES_MOST;
@@ -424,7 +424,7 @@ static aorta_status rsmi_find(struct gpu_manager *manager, const char *bus_id, s
                        result ? text_of(api, result) : "it is not among those listed");
 }
 
-/* The clock that holds now, and the highest of those listed. Version 6 put a flag in front of the struct. */
+/* Reads the current clock and the highest in the list. Version 6 added a flag at the beginning of the struct. */
 static bool read_clock(const struct gpu_manager *manager, uint32_t index, int clock, double *mhz, double *highest) {
     struct {
         uint32_t head[3];
@@ -447,7 +447,7 @@ static bool read_clock(const struct gpu_manager *manager, uint32_t index, int cl
     return true;
 }
 
-/* Why a clock is low, and for how long, ROCm SMI does not report. */
+/* ROCm SMI does not report why and for how long a clock is low. */
 static void rsmi_measure(struct gpu_manager *manager, const struct gpu_managed *device,
                          struct aorta_device_metrics *metrics) {
     const struct rsmi_api *api = &manager->api.rsmi;

@@ -1,4 +1,4 @@
-/* Notes: what kernels leave for the host to find.
+/* Notes: failures that kernels write for the host.
  *
  * A host call after each such kernel would report a failure in the stream's order, but delays the stream for as long
  * as the vendor's thread needs to wake: 0.3 ms a call in a graph on an H100. So nothing is queued, and the note is read

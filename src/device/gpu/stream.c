@@ -43,7 +43,7 @@ aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip) {
     return aorta_annotate(aorta_gpu_stream_write_stamps(stream), "stream %s: timestamp", stream->base.name);
 }
 
-/* Begins a call that queues one command: true when it is to be queued, else *status is the call's result. */
+/* Begins a call that queues one command: returns true if it should be queued, else *status is the call's result. */
 static bool begin(struct gpu_stream *stream, aorta_status *status) {
     bool skip;
     *status = aorta_gpu_stream_keep(stream, aorta_gpu_stream_enter(stream, &skip));
@@ -161,7 +161,7 @@ aorta_status aorta_gpu_host_call(struct aorta_stream *base, void (*function)(voi
 }
 
 /* A timestamp is a kernel of one thread, about 2 us of the stream's time with the launch after it. Events with timing
- * would cost as much, have a time only through the host, in floats, and none in graphs.
+ * cost as much, and only the host can read their times, as floats and not in graphs.
  *
  * In a capture, timestamps with nothing in between (the end of one range and the beginning of the next) share a kernel,
  * which is launched before the next command. Outside, the host may come late with that command, and this gap must not

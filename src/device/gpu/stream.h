@@ -17,10 +17,10 @@ struct gpu_notes { /* without repetition; zeros: empty; freed by free(items) */
     struct gpu_note **items;
     size_t count, capacity;
 };
-/* Adds the notes of `from`: work on `stream` is ordered after what left them. */
+/* Adds the notes of `from`. Work on `stream` is ordered after the kernels that write them. */
 aorta_status aorta_gpu_notes_carry(struct gpu_notes *notes, const struct gpu_notes *from,
                                    const struct gpu_stream *stream);
-/* A copy of the first failure that a note says; NULL: none so far. */
+/* Returns a copy of the first failure in a note, or NULL if there is none so far. */
 aorta_status aorta_gpu_notes_failure(struct gpu_device *device, const struct gpu_notes *notes);
 void aorta_gpu_notes_close(struct gpu_device *device);
 
@@ -51,7 +51,7 @@ struct gpu_event { /* the members are those of the last record */
     struct aorta_event base;
     void *handle;                    /* made at the first record */
     const struct gpu_stream *stream; /* recorded on; only compared */
-    aorta_status failure;            /* the stream's when it was queued; owned */
+    aorta_status failure;            /* the stream's failure when the record was queued; owned */
     struct gpu_notes notes;          /* the stream's by then */
 };
 
@@ -73,8 +73,8 @@ static inline const struct gpu_api *api_of(const struct gpu_stream *stream) {
 
 /* ---- stream.c ---- */
 
-/* Before anything is queued: the context is made current and timestamps asked for are on their way. *skip: the stream
- * has failed, nothing more runs on it. */
+/* Called before anything is queued. Makes the context current and writes pending timestamps. *skip is true if the
+ * stream has failed and runs nothing more. */
 aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip);
 /* Handles a refused call: outside a capture the stream keeps the failure and NULL is returned, inside it breaks the
  * capture. */

@@ -305,7 +305,7 @@ static aorta_status run_scores(const struct hwq_operation *o, struct aorta_strea
     return args.p ? aorta_scores_backward(stream, &args) : aorta_scores_forward(stream, &args);
 }
 
-/* Exponentials of differences to the element's own score cannot overflow where the result matters. */
+/* Exponentials of differences to the element's own score overflow only if the result is negligible. */
 static struct hwq_value scores_element(const struct hwq_element *e) {
     const struct batch_shape *shape = e->o->shape;
     const struct place at = place_of(&e->o->out[e->output], shape->products.batch, e->row, e->column);

@@ -85,7 +85,7 @@ static struct hwq_tensor own(const struct part *part, struct hwq_tensor t) {
     return hwq_rows(t, part->rows.first, part->rows.count);
 }
 
-/* A part's rows through a segment, into `set`. The output of the last block is only computed forward. */
+/* Runs a part's rows through a segment, into `set`. Recomputation does not compute the last block's output. */
 static void run_segment(struct hwq_graph *g, int s, const struct state *state, const struct part *part, int64_t segment,
                         const struct activations *set) {
     const struct options *o = g->options;

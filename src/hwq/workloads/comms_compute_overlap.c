@@ -41,7 +41,7 @@ struct overlap_state {
     struct overlap_group groups[AORTA_HWQ_MOST_GROUPS]; /* in the order written, the same on all ranks */
     int group_count;                                    /* 0: this rank is in none */
     struct hwq_tensor send;
-    bool compute, comms; /* which sides there are */
+    bool compute, comms; /* which sides run */
 };
 
 /* ---- options ---- */
@@ -232,7 +232,7 @@ static void add_once(struct hwq_graph *g, const struct overlap_state *state, boo
                 hwq_product(g, first + i, (enum aorta_dtype)o->comp_dtype, shape[0], shape[1], shape[2], "product");
 }
 
-/* Collectives first; with --async-op products and collectives in turn. */
+/* Adds collectives first; with --async-op products and collectives alternate. */
 static void add_operations(struct hwq_graph *g, const struct overlap_state *state) {
     const struct overlap_options *o = g->options;
     struct hwq_operation *of_products[AORTA_HWQ_MAX_STREAMS] = {NULL}, *of_groups[AORTA_HWQ_MOST_GROUPS] = {NULL};
@@ -289,7 +289,7 @@ struct sides { /* ns */
     int groups;
 };
 
-/* From the first start to the last end of one kind; 0: there is none. */
+/* The time from the first start to the last end of one kind; 0 if there is none. */
 static int64_t extent(const struct aorta_hwq_spans *spans, int kind) {
     int64_t first = INT64_MAX, last = INT64_MIN;
     for (size_t i = 0; i < spans->count; i++) {
@@ -308,7 +308,7 @@ static void add_extent(struct sides *sides, struct aorta_hwq_samples *samples, c
     if (ns) aorta_hwq_samples_add(samples, (double)ns, &sides->memory);
 }
 
-/* Stamps come in the order of launches: the groups take turns. */
+/* Stamps are in the order of launches, in which the groups alternate. */
 static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
     struct sides *sides = user;
     int collectives = 0;

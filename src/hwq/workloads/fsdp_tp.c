@@ -205,13 +205,13 @@ static struct place place_of(struct hwq_graph *g, struct state *state, int64_t l
     return at;
 }
 
-/* The part's rows of a tensor that has all parts'. */
+/* The part's rows of a tensor with the rows of all parts. */
 static struct hwq_tensor own(const struct place *at, struct hwq_tensor t) {
     const int64_t each = t.rows / at->o->batch;
     return hwq_rows(t, at->part.first * each, at->part.count * each);
 }
 
-/* The part's rows of a tensor, which the first part makes. */
+/* The part's rows of a tensor, which is created for the first part. */
 static struct hwq_tensor made(const struct place *at, struct hwq_tensor *t, int64_t columns) {
     const int64_t rows = at->o->batch * at->o->positions;
     if (!t->memory) *t = hwq_result(at->g, AORTA_F32, rows, columns, "activations of a block");
@@ -230,8 +230,8 @@ static struct hwq_tensor input_of(const struct place *at) {
     return own(at, at->l == 0 ? at->state->x : at->state->saved[at->l - 1].y);
 }
 
-/* Matrices [positions, head] of all heads of all sequences, side by side. A row has all sequences of a position, and so
- * one stride leads from head to head. Columns `which` · head of every `each` heads. */
+/* Matrices [positions, head] of all heads of all sequences, side by side. A row has all sequences of a position, so
+ * the stride between heads is constant. Columns `which` · head of every `each` heads. */
 static struct hwq_tensor heads(const struct place *at, struct hwq_tensor *t, int64_t which, int64_t each) {
     const int64_t dim = at->width / at->o->heads, columns = each * at->b.out.in;
     const struct hwq_tensor rows = hwq_shaped(made(at, t, columns), at->o->positions, at->part.count * columns);
@@ -316,7 +316,7 @@ static void backward_heads(const struct place *at) {
     hwq_products(hwq_into(at->g, heads(at, &k->dqkv, 1, 3)), at->s, count, back, heads(at, &k->qkv, 0, 3));
 }
 
-/* From there to the gradient of the block's input, whose sum over the ranks the block below waits for. */
+/* From the gradient of qkv to that of the block's input. The block below waits for its sum over the ranks. */
 static void backward_attention(const struct place *at) {
     struct saved *k = at->k;
     const struct hwq_norm_saved saved = made_norm(at, &k->norm1);
@@ -329,8 +329,8 @@ static void backward_attention(const struct place *at) {
     exchange(at, k->dx, &k->dx_all);
 }
 
-/* The gradient of a layer's weights from the rows of all parts. Attention's two gradients differ in time, so the parts'
- * streams take turns from block to block. */
+/* The gradient of a layer's weights from the rows of all parts. Attention's two gradients take different times, so the
+ * parts' streams alternate from block to block. */
 static void weight(const struct place *at, int64_t turn, const struct hwq_layer *layer, struct hwq_tensor x,
                    struct hwq_tensor dy) {
     hwq_linear_weight(at->g, stream_in(at->g->hwq, COMPUTE, turn % at->state->part_count), layer, x, dy, false);
@@ -408,8 +408,8 @@ static aorta_status run_row(const struct hwq_operation *o, struct aorta_stream *
 
 static const struct hwq_kind row = {.name = "row", .span = AORTA_SPAN_COLLECTIVE, .run = run_row};
 
-/* One collective of the first block or part, which ends when the last rank has arrived, then a row of them, after the
- * row of the kind before. */
+/* Adds one collective of the first block or part, which synchronizes the ranks, then a row of them. They follow the row
+ * of the previous kind. */
 static void add_row(struct hwq_graph *g, struct state *state, int kind) {
     const int s = stream_in(g->hwq, kinds[kind].quarter, 0);
     const struct place at = place_of(g, state, 0, 0);

@@ -14,7 +14,7 @@ enum {
     CONVOY_ITERATIONS = 10,
     FEWEST_FOR_P99 = 1000, /* ten samples exceed it */
     JITTER_NS = 500,       /* a core that changes its clock rate doubles a kernel of 0.2 us */
-    SHORTEST_CPU_NS = 1000 /* on a CPU: the system's work in between is as long as a shorter kernel */
+    SHORTEST_CPU_NS = 1000 /* on a CPU: shorter kernels would be no longer than the system's work in between */
 };
 
 struct options {
@@ -127,7 +127,7 @@ static aorta_status measure(struct hwq_graph *g, bool alone, struct aorta_summar
     return status;
 }
 
-/* Alone before and after the products: the slower one, as clock rates change between measurements. */
+/* Measures alone before and after the products and takes the slower result, as clock rates change in between. */
 static aorta_status measure_alone(struct hwq_graph *g, struct aorta_summary *alone) {
     struct aorta_summary again;
     AORTA_TRY(measure(g, true, &again));

@@ -20,7 +20,7 @@ struct state {
     struct aorta_route shape;
     int64_t own, ranks; /* experts of this rank */
     struct hwq_tensor choices, slots, owners, loads, weights;
-    struct hwq_tensor taken, made; /* [experts · capacity, width]: from each rank its rows for our experts, and back */
+    struct hwq_tensor taken, made; /* [experts · capacity, width]: each rank's rows for our experts, and the results */
 };
 
 static int64_t tokens_of(const struct options *o) {
@@ -80,7 +80,7 @@ static void choose(const struct hwq_element *e, int64_t token, int64_t choices[8
     }
 }
 
-/* Counts token by token in their order. `row` is the token; 0 for owners and loads. */
+/* Repeats the plan token by token. `row` is the token, or 0 for owners and loads. */
 static struct hwq_value plan_element(const struct hwq_element *e) {
     const int64_t row = e->row, column = e->column;
     const struct aorta_route *s = route_of(e->o);

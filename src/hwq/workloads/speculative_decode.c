@@ -1,6 +1,6 @@
 /* Speculative decoding: a small draft model proposes a few tokens one after the other, the main model evaluates all of
- * them at once, and accepts as many as its own distribution allows (aorta_accept). Everything, the number of accepted
- * tokens too, stays on the device.
+ * them at once, and accepts as many as its own distribution allows (aorta_accept). Everything, including the number of
+ * accepted tokens, stays on the device.
  *
  * Stream s has role s modulo 4: 0 drafts, 1 verifies, 2 accepts or rejects, 3 updates caches.
  * There is a request for each drafting stream (--requests). The draft model's last pass, which only computes the keys
@@ -78,7 +78,7 @@ static aorta_status run_accept(const struct hwq_operation *o, struct aorta_strea
     return aorta_accept(stream, &args);
 }
 
-/* The random numbers limit the count; where rounding matters, the device's count is right. */
+/* The random numbers determine the count. Where rounding could change it, the device's count is accepted. */
 static struct hwq_value accepted_element(const struct hwq_element *e) {
     enum { ACCEPT_SITE = 0xACCE }; /* see ops/inference.c */
     const struct aorta_acceptance *shape = e->o->shape;

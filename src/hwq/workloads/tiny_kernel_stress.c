@@ -30,7 +30,7 @@ static double flops(const struct hwq_operation *o) {
     return (double)o->in[0].columns;
 }
 
-/* Verified below: a chain's errors add up. */
+/* Has no `element`: the workload verifies chains itself, as their errors add up. */
 static const struct hwq_kind chain_kind = {.name = "aorta_hwq_chain", .span = AORTA_SPAN_KERNEL, .flops = flops};
 
 static struct hwq_operation *add_link(struct hwq_graph *g, int s, struct hwq_tensor values, int l) {
@@ -76,8 +76,8 @@ static double chain(double x, int64_t chains) {
     return x;
 }
 
-/* In the arithmetic of the device the roundings of all links add up: 1e-7 each, and each chain makes an error 1%
- * larger. The iteration has run. */
+/* Called after the iteration. The device's rounding errors of all links add up: 1e-7 each, and each chain increases an
+ * error by 1%. */
 static aorta_status verify(struct hwq_graph *g, struct aorta_hwq_check *check) {
     struct aorta_hwq *hwq = g->hwq;
     const struct state *state = g->state;

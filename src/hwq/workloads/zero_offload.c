@@ -36,7 +36,7 @@ struct state {
     struct hwq_tensor slots[2], gradients[2];
     struct layer layers[MOST_LAYERS];
     struct aorta_hwq_thread_pool *pool;
-    int64_t spent_ns, updates; /* of the pool and of a layer, at `start` */
+    int64_t spent_ns, updates; /* time of the pool and updates of a layer, at `start` */
 };
 
 /* The values of torch.optim.AdamW with a lower rate: steps of 1e-3 for all weights of a wide layer diverge. */

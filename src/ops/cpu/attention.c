@@ -1,5 +1,5 @@
-/* Attention, one head of one sequence at a time: its T×T tile stays in the second cache between the products. The
- * probabilities are saved before dropout; the mask is made again in backward. */
+/* Attention, one head of one sequence at a time: its T×T tile stays in the L2 cache between the products. The
+ * probabilities are saved before dropout, and backward generates the mask again. */
 #include "ops/cpu/block.h"
 #include "ops/gemm.h"
 

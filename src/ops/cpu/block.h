@@ -26,9 +26,9 @@ void AORTA_ISA_NAME(to_float)(float *to, const void *from, enum aorta_dtype dtyp
 void AORTA_ISA_NAME(from_float)(void *to, const float *from, enum aorta_dtype dtype, int64_t count);
 void AORTA_ISA_NAME(philox)(const uint32_t key[2], uint64_t step, uint64_t first, int64_t count, uint32_t *words);
 
-/* Elementary functions for loops that the compiler turns into vector code: no branches, no tables, no calls. */
+/* Elementary functions for loops that the compiler vectorizes, so without branches, tables or calls. */
 
-/* e^x for x ≤ 0, within 2 ulp; below −87 it stays at the smallest normal number. NaN stays NaN.
+/* e^x for x ≤ 0, within 2 ulp; x below −87 counts as −87, so that the result stays a normal number. NaN stays NaN.
  * x = n·ln 2 + r; e^r by the polynomial of Cephes' expf (S. Moshier), 2^n by its exponent bits. */
 static inline float exp_of_negative(float x) {
     const float round_magic = 12582912.0f; /* 1.5·2^23: adding it rounds to an integer in the low bits */
@@ -59,7 +59,7 @@ static inline void normal_distribution(float x, float *cdf, float *density) {
 
 /* ---- blocks of elements ---- */
 
-#define AORTA_BLOCK 1024 /* elements in work at a time */
+#define AORTA_BLOCK 1024 /* elements that are processed at a time */
 #define AORTA_BITS_BUFFER (AORTA_BLOCK + 2 * AORTA_PHILOX_GROUP)
 
 /* y = dropout(x) of `count` elements from `first` on; y may be x. */
@@ -85,7 +85,7 @@ static inline const float *block_read(const void *base, enum aorta_dtype dtype, 
     return buffer;
 }
 
-/* Where to write fp32 results that belong at `first`; block_write brings them there. */
+/* Where to write fp32 results for element `first` on: the memory itself or `buffer`, for block_write to convert. */
 static inline float *block_target(void *base, enum aorta_dtype dtype, int64_t first, float *buffer) {
     return dtype == AORTA_F32 ? (float *)base + first : buffer;
 }

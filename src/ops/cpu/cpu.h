@@ -24,11 +24,11 @@ struct aorta_cpu_ops {
     void (*philox)(const uint32_t key[2], uint64_t step, uint64_t first, int64_t count, uint32_t *words);
 };
 
-/* The best that this processor runs, and its functions as those of a kernel. */
+/* The best instruction set that this processor supports, and its functions with the signature of a kernel. */
 const struct aorta_cpu_ops *aorta_cpu_ops(void);
 #define LOOP(name) aorta_status aorta_cpu_##name(const void *args);
 #include "ops/kernels.def"
-/* All that were compiled and that this processor runs, best first; for tests and benchmarks. */
+/* All compiled instruction sets that this processor supports, best first; for tests and benchmarks. */
 const struct aorta_cpu_ops *const *aorta_cpu_ops_list(int *count);
 
 /* Dropout masks from counter-based random numbers.
@@ -43,7 +43,7 @@ const struct aorta_cpu_ops *const *aorta_cpu_ops_list(int *count);
 #define AORTA_PHILOX_LANES 16                                          /* blocks made side by side */
 #define AORTA_PHILOX_GROUP (AORTA_PHILOX_SAMPLES * AORTA_PHILOX_LANES) /* samples made at a time */
 
-/* A dropout ready to use: everything but the element's index. */
+/* The parameters of a dropout, everything except the element's index. */
 struct aorta_dropout {
     uint32_t key[2];
     uint64_t step;

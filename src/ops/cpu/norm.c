@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* `count` rows of fp32 to work in, freed with one free(). */
+/* Allocates `count` fp32 rows of scratch memory, which one free() releases. */
 static aorta_status rows_create(int64_t count, int64_t width, float **rows) {
     *rows = malloc((size_t)(count * width) * sizeof **rows);
     if (*rows) return NULL;
@@ -23,8 +23,8 @@ static void row_statistics(const float *x, int64_t width, float eps, float *mean
     *rstd = 1.0f / sqrtf(square / (float)width + eps);
 }
 
-/* The row that is normalised: residual + dropout(x), stored and rounded as `sum` is. The result is either memory of the
- * caller or `work`. */
+/* Computes the row to normalise, residual + dropout(x), stores it in `sum` and returns it as rounded there. The result
+ * is either memory of the caller or `work`. */
 static const float *sum_row(const struct aorta_norm_args *a, const struct aorta_dropout *dropout, int64_t first,
                             float *x_work, float *residual_work, float *work) {
     const enum aorta_dtype dtype = a->shape.dtype;
@@ -45,7 +45,7 @@ static const float *sum_row(const struct aorta_norm_args *a, const struct aorta_
         for (int64_t j = 0; j < width; j++) sum[j] = x[j];
     }
     block_write(a->sum, dtype, first, width, sum);
-    return block_read(a->sum, dtype, first, width, work); /* what backward will see */
+    return block_read(a->sum, dtype, first, width, work); /* the rounded values, which backward reads */
 }
 
 aorta_status AORTA_ISA_NAME(norm_forward)(const void *args) {

@@ -1,4 +1,4 @@
-/* fp32 from and to the 16-bit types, and the operations made of nothing else: cast, fill, add. */
+/* Conversions between fp32 and the 16-bit types, and the operations that need only these: cast, fill, add. */
 #include "base/half.h"
 #include "ops/cpu/block.h"
 #include "ops/cpu/cpu.h"

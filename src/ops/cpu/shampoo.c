@@ -35,7 +35,7 @@ static struct part part_of(const struct aorta_shampoo_args *a, int64_t row, int6
                          .roots = {a->roots + at, a->roots + at + AORTA_SHAMPOO_FACTOR}};
 }
 
-/* Zero beyond the block; `side` 1: transposed. */
+/* Loads a block, zeros outside of it; transposed if `side` is 1. */
 static void load(const struct aorta_shampoo_args *a, const struct part *part, const float *from, double factor,
                  int side, double to[N][N]) {
     memset(to, 0, sizeof(double[N][N]));

@@ -4,12 +4,12 @@
 #include "base/clock.h"
 
 enum {
-    RUNS = 5, /* of short work, in one graph */
+    RUNS = 5, /* runs per graph if the work is short */
     ROUNDS = 3,
-    SHORT_NS = 400000, /* longer work is run less often in a graph */
-    LONG_NS = 4000000, /* of longer work only preferred candidates are measured */
+    SHORT_NS = 400000, /* longer work has fewer runs per graph */
+    LONG_NS = 4000000, /* for longer work only preferred candidates are measured */
     FINALISTS = 16,
-    ENOUGH_NS = 50000000, /* after so long two rounds are enough */
+    ENOUGH_NS = 50000000, /* no third round after this time */
     TIMESTAMPS = 2,       /* nodes of a graph: before its first and after its last run */
 };
 
@@ -38,7 +38,7 @@ static void read_time(const struct tuning *tuning, int which) {
     if (time < tuning->candidates[which].time_ns) tuning->candidates[which].time_ns = time;
 }
 
-/* How long the first candidate that runs takes, roughly; 0: none runs. */
+/* Roughly measures the first candidate that runs. *length is 0 if none runs. */
 static aorta_status guess_length(struct tuning *tuning, int64_t *length) {
     const struct aorta_autotune *t = tuning->autotune;
     int which = 0;
@@ -53,7 +53,7 @@ static aorta_status guess_length(struct tuning *tuning, int64_t *length) {
     return NULL;
 }
 
-/* Kernels are loaded at their first run, which therefore counts for nothing. */
+/* The first run of a kernel loads it, so it is not measured. */
 static aorta_status warm_up(struct tuning *tuning, bool preferred_only, int *live_count) {
     const struct aorta_autotune *t = tuning->autotune;
     *live_count = 0;
@@ -64,7 +64,7 @@ static aorta_status warm_up(struct tuning *tuning, bool preferred_only, int *liv
     return aorta_stream_synchronize(t->stream);
 }
 
-/* As launched, where the host may be what takes the time: so no preferred one is dropped. */
+/* Launches take host time, too, so these measurements are not exact and preferred candidates are never dropped. */
 static aorta_status drop_slow(struct tuning *tuning, int live_count) {
     const int count = tuning->autotune->count;
     bool refused;
@@ -89,7 +89,7 @@ static aorta_status drop_slow(struct tuning *tuning, int live_count) {
 
 /* ---- as graphs ---- */
 
-/* A candidate that cannot be captured has no graph. A failed device shows when the candidates are launched. */
+/* A candidate that cannot be captured has no graph. If the device failed, the launch of the candidates reports it. */
 static void capture(struct tuning *tuning, int which) {
     struct aorta_stream *stream = tuning->autotune->stream;
     bool refused = false;
@@ -100,7 +100,7 @@ static void capture(struct tuning *tuning, int which) {
         status = aorta_status_join(status, aorta_capture_end(stream, &graph));
     }
     const int nodes = graph ? (int)aorta_graph_node_count(graph) - TIMESTAMPS : 0;
-    if (status || refused || nodes <= 0) { /* no nodes: the work ran at once instead */
+    if (status || refused || nodes <= 0) { /* without nodes the work was not captured but executed */
         aorta_status_free(status);
         aorta_graph_destroy(graph);
         return;
@@ -133,7 +133,7 @@ static aorta_status launch_all(struct tuning *tuning) {
 
 /* ---- all of them ---- */
 
-/* The candidates take turns, so that a rising clock frequency favours none. */
+/* The candidates alternate, so that a rising clock frequency favours none of them. */
 static aorta_status run_rounds(struct tuning *tuning) {
     const int64_t begin = aorta_clock_ns();
     bool captured = false;

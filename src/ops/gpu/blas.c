@@ -1,6 +1,6 @@
 /* Plans of matrix products: their descriptions, candidates and the choice among these.
  *
- * Our matrices are stored row by row, a library's column by column: our c [m, n] is its transpose to the library, whose
+ * Our matrices are row-major, the library's are column-major. So the library sees our c [m, n] as transposed, and its
  * operands a and b are our b and a. */
 #include "ops/gpu/blas.h"
 
@@ -14,11 +14,11 @@
 enum {
     WANTED = 24, /* candidates with a workspace, and as many without */
     CANDIDATES = 2 * WANTED,
-    PREFERRED = 6, /* of each kind: measured to the end */
+    PREFERRED = 6, /* candidates of each kind that are never dropped */
     OPERANDS = 4,
 };
 
-/* Identifies a plan. Alignments of the library's a, b, c and the bias, 16 at most. */
+/* Identifies a plan. `alignment`: of the library's a, b, c and the bias, at most 16. */
 struct key {
     struct aorta_blas_product product;
     uint32_t alignment[OPERANDS];
@@ -28,17 +28,17 @@ struct key {
 struct plan {
     struct plan *next;
     struct key key;
-    bool possible;                                                   /* the library offers this product */
-    void *description, *a, *b, *c;                                   /* the library's */
-    int found, place;                                                /* distinct candidates, and the one in use */
-    struct aorta_candidate timing;                                   /* its measurement; time 0: none */
-    _Alignas(8) unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* returned by the library with it */
+    bool possible;                 /* the library offers this product */
+    void *description, *a, *b, *c; /* the library's */
+    int found, place;              /* distinct candidates, and the one in use */
+    struct aorta_candidate timing; /* measurement of the candidate in use; time 0 if not measured */
+    _Alignas(8) unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* returned by the library with the candidate */
 };
 
 struct blas {
     struct aorta_device *device;
     const struct aorta_blas_vendor *vendor;
-    pthread_mutex_t lock; /* of everything below; descriptions hold the bias' address, so it is locked while queueing */
+    pthread_mutex_t lock; /* of everything below; locked while queueing, too, as descriptions have the bias' address */
     struct aorta_ops_settings settings;
     struct aorta_blas_api api;
     void *handle; /* NULL: not opened yet */
@@ -146,7 +146,7 @@ static int describe(struct blas *blas, struct plan *plan, const void *bias) {
     return code;
 }
 
-/* Says that a layout is one of several matrices. */
+/* Sets a layout to several matrices. */
 static int repeat(struct blas *blas, void *layout, int64_t matrices, int64_t apart) {
     const int32_t count = (int32_t)matrices;
     int code = blas->api.layout_set(layout, blas->vendor->batch_count, &count, sizeof count);
@@ -176,7 +176,7 @@ static int lay_out(struct blas *blas, struct plan *plan) {
     return code;
 }
 
-/* Asks for candidates that need at most this workspace; none found is no error. */
+/* Requests candidates that need at most this workspace. It is no error if none is found. */
 static int ask(struct blas *blas, struct plan *plan, uint64_t workspace, unsigned char *candidates, int *found) {
     const struct aorta_blas_vendor *vendor = blas->vendor;
     const uint32_t *alignment = plan->key.alignment;
@@ -205,9 +205,9 @@ static size_t workspace_of(const struct blas *blas, const unsigned char *candida
     return bytes;
 }
 
-/* A candidate that asks for no workspace gets none: where it has some, cuBLASLt clears four bytes of it before the
- * kernel, to share out the work in a manner that was not faster for any shape of the trainer; in a graph that is one
- * more node, which took an H100 3 us alone and 8 us in a step. */
+/* A candidate that needs no workspace gets none. With a workspace, cuBLASLt clears four bytes of it before the kernel,
+ * to distribute the work in a way that was not faster for any shape of the trainer. In a graph this is one more node,
+ * which took 3 us alone and 8 us in a step on an H100. */
 static int queue(struct blas *blas, const struct plan *plan, struct aorta_stream *stream,
                  const struct aorta_blas_operands *operands, const unsigned char *candidate, void *workspace) {
     const float one = 1.0f, zero = 0.0f;
@@ -237,8 +237,8 @@ static int queue_candidate(void *context, int which) {
     return queue(c->blas, c->plan, c->stream, &c->operands, candidate_at(c->blas, c->offers, which), c->workspace);
 }
 
-/* A product that adds to c is measured on memory of its own; where that cannot be allocated, the library's first
- * candidate is taken. */
+/* A product that adds to c is measured on a temporary buffer. If the buffer cannot be allocated, the library's first
+ * candidate is used. */
 static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_stream *stream,
                            const struct aorta_blas_operands *operands, const struct offers *offers) {
     const struct aorta_products *s = &plan->key.product.shape;
@@ -270,7 +270,7 @@ static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_st
     aorta_device_free(blas->device, own);
     if (status) return status;
     const int best = aorta_autotune_best(timings, offers->count);
-    if (best < 0) return NULL; /* none runs: the first says why when it is queued */
+    if (best < 0) return NULL; /* none runs; queueing the first one reports why */
     plan->place = best;
     plan->timing = timings[best];
     return NULL;
@@ -289,8 +289,8 @@ static bool is_usable(const struct blas *blas, const unsigned char *candidate) {
     return state == 0 && workspace_of(blas, candidate) <= AORTA_WORKSPACE_BYTES;
 }
 
-/* Asks for one kind, and appends those that are usable and not among them yet: the same algorithm with the same
- * workspace. */
+/* Requests candidates of one kind and appends usable ones. Duplicates, with the same algorithm and workspace, are
+ * skipped. */
 static int collect_kind(struct blas *blas, struct plan *plan, uint64_t workspace, struct offers *offers) {
     _Alignas(8) unsigned char answer[WANTED * AORTA_BLAS_CANDIDATE_BYTES] = {0};
     const size_t size = blas->vendor->candidate_bytes, identity = blas->vendor->workspace_offset + sizeof(size_t);

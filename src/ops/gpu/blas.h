@@ -1,5 +1,5 @@
-/* The functions of cuBLASLt and hipBLASLt that we call. They are equal up to the types of handles; a struct has the
- * numbers that differ. tests/ops/blas_signatures.cc compares both with NVIDIA's header. */
+/* The functions of cuBLASLt and hipBLASLt that we call. They differ only in the types of handles and in the numbers
+ * of struct aorta_blas_vendor. tests/ops/blas_signatures.cc compares both with NVIDIA's header. */
 #ifndef AORTA_OPS_GPU_BLAS_H
 #define AORTA_OPS_GPU_BLAS_H
 
@@ -26,10 +26,10 @@ struct aorta_blas_vendor {
     int epilogue_none, epilogue_bias, epilogue_relu_bias, epilogue_bias_gradient_b;
     int batch_count, batch_offset; /* attributes of a layout: int32, and int64 in elements */
     int workspace_bytes;           /* attributes of a preference */
-    int reductions;                /* how partial sums may be added up; -1: the library does not ask */
-    int reduce_in_fp32;            /* its value for: in the type of the computation, in the workspace */
-    int alignment_a;               /* b, c, d follow; -1: the library does not ask */
-    /* One candidate: the algorithm at its beginning, then the workspace it needs and whether it is any good. */
+    int reductions;                /* how partial sums may be added up; -1 if there is no such setting */
+    int reduce_in_fp32;            /* value of `reductions`: in the type of the computation, in the workspace */
+    int alignment_a;               /* b, c, d follow; -1 if there is no such setting */
+    /* One candidate: the algorithm at its beginning, then the workspace it needs and its status. */
     size_t candidate_bytes, workspace_offset, state_offset;
 };
 
@@ -46,7 +46,7 @@ enum aorta_blas_epilogue {
     AORTA_BLAS_BIAS_GRADIENT, /* bias [m] in the type of c receives the sums over k of op(a) */
 };
 
-/* Products of ours in any type, sums in fp32; a batch of 0 is one product. */
+/* Row-major products in any type, with sums in fp32. A batch of 0 is one product. */
 struct aorta_blas_product {
     enum aorta_dtype dtype, c_dtype; /* of a and b; of c */
     struct aorta_products shape;
@@ -72,15 +72,15 @@ enum { AORTA_AUTOTUNE_MOST = 48 };
 
 struct aorta_candidate {
     size_t workspace_bytes; /* the caller's: memory that this candidate needs, … */
-    bool preferred;         /* … and whether it is measured to the end, however slow it is at first */
+    bool preferred;         /* … and whether it is never dropped, even if it is slow at first */
     int64_t time_ns;        /* the shortest run; INT64_MAX: it does not run, or is much slower than the fastest */
-    int nodes;              /* that a run adds to a graph; 0: it could not be captured and was timed as launched */
+    int nodes;              /* graph nodes per run; 0 if not captured but timed as launched */
 };
 
 struct aorta_autotune {
     struct aorta_stream *stream;
-    /* Queues a run of candidate number `which` on the stream, which may be capturing. Not 0: it is refused, nothing is
-     * queued.
+    /* Queues a run of candidate number `which` on the stream, which may be capturing. Returns 0, or another value if
+     * it is refused and nothing is queued.
      */
     int (*queue)(void *context, int which);
     void *context;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(AORTA_F32 == 0 && AORTA_F16 == 1 && AORTA_BF16 == 2, "entries of a typed kernel stand in this order");
+_Static_assert(AORTA_F32 == 0 && AORTA_F16 == 1 && AORTA_BF16 == 2, "entries of a typed kernel are in this order");
 
 /* Defined by the files that cmake/embed.cmake makes of kernels/. */
 #define SOURCE(source) extern const struct aorta_gpu_source aorta_source_##source;
@@ -49,7 +49,7 @@ void aorta_ops_expect_transformer(struct aorta_device *device, enum aorta_dtype 
         source_of(AORTA_ENTRY_gelu_forward, dtype), source_of(AORTA_ENTRY_bce, dtype),
         aorta_ops_gpu_attention_source(dtype, head_dim)};
     const size_t count = sizeof sources / sizeof *sources;
-    aorta_gpu_expect(device, sources, sources[count - 1] ? count : count - 1); /* NULL: it will be refused */
+    aorta_gpu_expect(device, sources, sources[count - 1] ? count : count - 1); /* NULL: refused later */
 }
 
 struct aorta_ops_limits aorta_ops_limits(const struct aorta_device *device) {
@@ -59,9 +59,9 @@ struct aorta_ops_limits aorta_ops_limits(const struct aorta_device *device) {
 
 /* ---- scratch memory ---- */
 
-enum { LEAST_BYTES = 1 << 20 }; /* so that most operations find one there */
+enum { LEAST_BYTES = 1 << 20 }; /* so that the first piece fits most operations */
 
-/* One per stream and, when more was needed, per size: graphs may still use the smaller one. */
+/* One per stream. If an operation needs more, a larger piece is added, as graphs may still use the smaller one. */
 struct piece {
     const struct aorta_stream *stream;
     struct aorta_ops_workspace workspace;
@@ -101,7 +101,7 @@ static void scratch_destroy(void *state) {
     free(scratch);
 }
 
-/* Locked; the caller unlocks it. */
+/* Returns the scratch memory locked; the caller unlocks it. */
 static aorta_status scratch_of(struct aorta_stream *stream, struct scratch **scratch) {
     static const char key;
     void *state;
@@ -183,7 +183,7 @@ aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream, const stru
     return aorta_ops_gpu_run(stream, AORTA_ENTRY_column_finish, grid, sums, sizeof *sums);
 }
 
-/* As many blocks as run at once, none with less than a few rows for each thread. */
+/* Uses as many blocks as run at once, but fewer if a thread would have less than a few rows. */
 struct aorta_ops_columns aorta_ops_gpu_share_columns(struct aorta_device *device, int64_t rows, int64_t columns) {
     enum { LEAST_ROWS = 4 * AORTA_COLUMN_ROWS };
     const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(device);

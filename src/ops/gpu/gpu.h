@@ -58,13 +58,13 @@ static inline struct aorta_gpu_grid aorta_ops_grid(int64_t blocks, uint32_t thre
     return (struct aorta_gpu_grid){.blocks = {(uint32_t)blocks}, .threads = {threads}};
 }
 
-/* For kernels whose threads take eight of `count` elements each. */
+/* For kernels whose threads process eight of `count` elements each. */
 static inline struct aorta_gpu_grid aorta_ops_pointwise_grid(int64_t count) {
     return aorta_ops_grid(aorta_ops_blocks(count, AORTA_TILE), AORTA_POINTWISE_THREADS);
 }
 
-/* How sums over the rows of a matrix are shared out (kernels/reduce.h): a grid of strips of columns × shares of rows,
- * and the memory in which each block leaves its sums. */
+/* How the sums over the rows of a matrix are distributed (kernels/reduce.h): a grid of strips of columns × shares of
+ * rows, and the memory for the sums of each block. */
 struct aorta_ops_columns {
     int64_t rows_per_split, splits;
     size_t partial_bytes;
@@ -87,9 +87,9 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_sort(struct aorta_stream *stream, stru
 
 int64_t aorta_ops_gpu_most_head_dim(void);
 int64_t aorta_ops_gpu_most_norm_row(void);
-/* Where attention's kernels for heads of this width are; NULL: there are none. */
+/* The source of attention's kernels for heads of this width. Returns NULL if there are none. */
 const struct aorta_gpu_source *aorta_ops_gpu_attention_source(enum aorta_dtype dtype, int64_t head_dim);
-/* Whether one kernel makes scores and their softmax: rows must fit a block and be readable 16 bytes at a time. */
+/* Whether one kernel can compute scores and softmax: rows must fit a block and be aligned for 16-byte loads. */
 bool aorta_ops_gpu_scores_fit(struct aorta_stream *stream, const struct aorta_scores_args *args);
 
 /* ---- scratch memory ----
@@ -97,7 +97,7 @@ bool aorta_ops_gpu_scores_fit(struct aorta_stream *stream, const struct aorta_sc
  * of them can use the same. It is allocated before the first capture and is never moved, as graphs hold its address.
  */
 
-#define AORTA_WORKSPACE_BYTES ((size_t)32 << 20) /* what products by the library are given */
+#define AORTA_WORKSPACE_BYTES ((size_t)32 << 20) /* workspace of the library's products */
 
 struct aorta_ops_workspace {
     void *memory;
@@ -106,7 +106,7 @@ struct aorta_ops_workspace {
 };
 
 /* The stream's workspace, of at least `bytes`. Inside a capture it must exist
- * already, large enough (AORTA_DEVICE otherwise). It is the device's, and lives as long. */
+ * already, large enough (AORTA_DEVICE otherwise). The device owns it. */
 AORTA_MUST_USE aorta_status aorta_ops_workspace(struct aorta_stream *stream, size_t bytes,
                                                 struct aorta_ops_workspace *workspace);
 /* Takes a fault that kernels reported, if any; they may report again afterwards. */

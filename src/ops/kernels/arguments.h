@@ -11,16 +11,16 @@ enum {
     AORTA_GELU_CHUNKS = 2, /* of eight elements, taken by one thread */
     AORTA_GELU_TILE = AORTA_TILE * AORTA_GELU_CHUNKS,
     AORTA_SUM_THREADS = 256,
-    AORTA_NORM_NARROW = 128,   /* threads that hold a row by eight elements each, at most; short rows share a block */
-    AORTA_NORM_RESIDENT = 5,   /* blocks of so many threads on a multiprocessor, backward; in fp32 one less */
-    AORTA_NORM_THREADS = 512,  /* the same for wider rows, … */
-    AORTA_NORM_CHUNKS = 2,     /* … by so many times eight elements each */
+    AORTA_NORM_NARROW = 128,   /* most threads of a row, with eight elements each; short rows share a block */
+    AORTA_NORM_RESIDENT = 5,   /* blocks of that size per multiprocessor in backward; one less in fp32 */
+    AORTA_NORM_THREADS = 512,  /* most threads for wider rows, … */
+    AORTA_NORM_CHUNKS = 2,     /* … with this many chunks of eight elements each */
     AORTA_COLUMN_LANES = 32,   /* threads side by side in the first stage of sums over rows, eight columns each … */
     AORTA_COLUMN_ROWS = 8,     /* … and below each other */
     AORTA_COLUMN_RESIDENT = 4, /* such blocks on a multiprocessor */
-    AORTA_FINISH_LANES = 8,    /* the same in the second stage, a column each: so few columns make many blocks */
+    AORTA_FINISH_LANES = 8,    /* lanes in the second stage, one column each; few, so that there are many blocks */
     AORTA_FINISH_ROWS = 64,
-    AORTA_SORT_THREADS = 256, /* one for each digit, too */
+    AORTA_SORT_THREADS = 256, /* also the number of digits */
     AORTA_SORT_ITEMS = 8,     /* of one thread */
     AORTA_SORT_DIGITS = 256,
     AORTA_SCAN_DIGITS = AORTA_SORT_THREADS / 32, /* of one block */
@@ -28,7 +28,7 @@ enum {
     AORTA_GATHER_ROWS = 8,
     AORTA_GEMM_TILE = 32,
     AORTA_GEMM_THREADS = 256,
-    AORTA_ROW_THREADS = 128,  /* that work on a row together */
+    AORTA_ROW_THREADS = 128,  /* threads per row */
     AORTA_SHORT_ROW = 1024,   /* longest row that 32 threads hold in registers */
     AORTA_SCORES_ROWS = 32,   /* of scores in a block, … */
     AORTA_SCORES_WIDTH = 512, /* … all of this many columns */
@@ -40,12 +40,12 @@ enum {
     AORTA_CACHE_THREADS = 128,
     AORTA_CACHE_DIM = 128, /* widest head */
     AORTA_SAMPLE_THREADS = 512,
-    AORTA_TOP_WIDTH = 4096, /* longest row whose largest are looked for */
+    AORTA_TOP_WIDTH = 4096, /* longest row for aorta_top */
     AORTA_ROUTE_THREADS = 256,
     AORTA_IMAGE_THREADS = 256,
     AORTA_BATCH_THREADS = 256,
     AORTA_BATCH_LARGE_THREADS = 1024,
-    AORTA_BATCH_LEVELS = 32768,                /* half of those of a normal table */
+    AORTA_BATCH_LEVELS = 32768,                /* half of the levels of a normal table */
     AORTA_SHAMPOO_THREADS = AORTA_SUM_THREADS, /* that work on a block */
     AORTA_SHAMPOO_SWEEPS = 16,                 /* over all pairs of rows, at most */
 };
@@ -119,7 +119,7 @@ struct aorta_gpu_embedding_args {
 struct aorta_gpu_sort_args {
     const uint32_t *keys, *values; /* keys NULL: the ids are the keys, their places the values */
     uint32_t *keys_out, *values_out;
-    uint32_t *histogram; /* [digits, blocks], after the scan where each block's share of a digit begins */
+    uint32_t *histogram; /* [digits, blocks], after the scan: start of each block's share of a digit */
     uint32_t *totals;    /* [digits] */
     int64_t count, blocks;
     int32_t shift;
@@ -211,7 +211,7 @@ struct aorta_gpu_attention_args {
     float *along;   /* [batch, heads, positions]: Σ dout∘out; backward only */
     float *partial;  /* [batch, 3·width]: each sequence's sums of dq and dv (not of dk); NULL: not wanted. Backward of
                         whole heads only, as is … */
-    int64_t buffers; /* … 2: a block takes one head after the other, all of them together; 1: each has a block */
+    int64_t buffers; /* 2: blocks process several heads in turn; 1: one block per head */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* Attention without its matrix of weights ever in memory: tiles of it are made, used and forgotten, forward with a
+/* Attention without the matrix of weights in memory. Tiles of it are computed, used and discarded, in forward with a
  * running maximum and sum (Dao et al., "FlashAttention", NeurIPS 2022; two backward passes, one over queries and one
  * over keys, so that no two blocks write to one place). Backward needs one number per row, and one bit per
  * weight that says whether dropout keeps it.

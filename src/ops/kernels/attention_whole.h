@@ -5,7 +5,7 @@
 #ifndef AORTA_KERNELS_ATTENTION_WHOLE_H
 #define AORTA_KERNELS_ATTENTION_WHOLE_H
 
-/* How far scores, as powers of two, may be above what weights are taken relative to. */
+/* How far scores, as powers of two, may exceed the reference that weights are relative to. */
 #define AORTA_WHOLE_SLACK 8.0f
 
 /* All rows of the head into shared memory, D / 8 threads to a row; zeros beyond the last and beyond the width. */
@@ -47,8 +47,8 @@ DEVICE void store_unit(T *stage, T *base, const head &h, int first, int parts, i
             *reinterpret_cast<bytes16 *>(to) = *reinterpret_cast<const bytes16 *>(from + i * ROWS * STRIDE);
 }
 
-/* Which of its weights a thread keeps: of unit u of 16 keys bit 15 − u for the even and bit 31 − u for the odd column
- * of pairs of columns: the upper row's among the first and the last eight keys, then the lower row's. */
+/* The weights that a thread keeps. For unit u of 16 keys, bit 15 − u is the even and bit 31 − u the odd column of a
+ * pair of columns. pair[0] and [1]: upper row, first and last eight keys; pair[2] and [3]: lower row. */
 struct mask_pairs {
     uint32_t pair[4];
 };

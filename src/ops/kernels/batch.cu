@@ -22,8 +22,8 @@ struct whole_table {
     }
 };
 
-/* … or their upper half in shared memory, as the lower one is its mirror image: look-ups all over 256 KiB go past most
- * of the cache. */
+/* … or their upper half in shared memory (the lower half is its mirror image), as random look-ups in 256 KiB mostly
+ * miss the cache. */
 struct half_table {
     const float *upper;
     MEMBER float at(uint32_t level) const {
@@ -107,7 +107,7 @@ KERNEL(AORTA_IMAGE_THREADS, image_prepare, aorta_image_args) {
         a.y[pixel * channels + c] = (a.x[(n * channels + c) * area + from] - a.mean[c]) / a.deviation[c];
 }
 
-/* Divisions of 64 bits would take longer than the memory: where nothing is counted as far as 2^31, `I` is int. */
+/* 64-bit divisions would take longer than the memory accesses. So `I` is int where counts stay below 2^30. */
 DEVICE bool int_counts(int64_t count) {
     return count < (int64_t)1 << 30;
 }

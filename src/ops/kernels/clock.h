@@ -16,7 +16,7 @@ struct clock_page { /* what aorta_gpu_clock_page points at */
     clock_line lines[2];
 };
 
-/* The line that holds now; the driver writes the other one meanwhile. */
+/* The line in use; meanwhile the driver writes the second line. */
 DEVICE const volatile clock_line *clock_now(const void *page) {
     const volatile clock_page *p = (const volatile clock_page *)page;
     return &p->lines[p->current & 1];

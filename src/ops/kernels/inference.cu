@@ -1,6 +1,6 @@
-/* Attention of a few queries against many keys: what counts is that keys and values stream in from memory. 32 threads
- * take a key at a time, each a quarter or less of its elements; keys are distributed over the groups of a block and
- * blocks (splits), whose running softmaxes are put together at the end. */
+/* Attention of a few queries against many keys, limited by reading keys and values from memory. 32 threads process one
+ * key at a time, each up to four of its elements. Keys are distributed over the groups of a block and over blocks
+ * (splits), whose running softmaxes are joined at the end. */
 #include "ops/kernels/portable.h"
 
 #include "ops/kernels/arguments.h"

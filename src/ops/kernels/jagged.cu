@@ -133,7 +133,7 @@ DEVICE uint8_t *in_table(const aorta_pool_slot &slot, int64_t number) {
     return (uint8_t *)slot.table + number * slot.row_bytes;
 }
 
-/* Where the row is newest. */
+/* The newest version of the row. */
 DEVICE uint8_t *in_cache_or_table(const aorta_row_cache &cache, const aorta_pool_slot &slot, int64_t number) {
     const uint32_t row = (uint32_t)(slot.base + number);
     const int64_t first = (int64_t)(row / (uint32_t)cache.per_set) * AORTA_ROW_WAYS;
@@ -235,7 +235,7 @@ struct cache_place {
     uint32_t row, slot, used;
 };
 
-/* The row replaces the least recently used one, which is written back. False: all places are in use. */
+/* Replaces the least recently used row, which is written back, by this row. Returns false if all places are in use. */
 DEVICE bool bring_row(const aorta_gpu_pool_args &a, int64_t set, int64_t i, cache_place &mine, bool &written_back) {
     const aorta_row_cache &cache = a.op.cache;
     const uint32_t oldest = least_of_lanes(mine.used), lane = threadIdx.x;
@@ -337,7 +337,7 @@ template <int STRIP, bool CACHED> DEVICE void update_run(const aorta_gpu_pool_ar
     const aorta_pool &s = a.op.shape;
     const uint32_t *rows = a.order.rows[a.order.passes % 2], *places = a.order.places[a.order.passes % 2];
     const int64_t first = (int64_t)blockIdx.x * AORTA_GATHER_ROWS + threadIdx.y;
-    if (first >= a.count || (first > 0 && rows[first - 1] == rows[first])) return; /* no beginning of a run */
+    if (first >= a.count || (first > 0 && rows[first - 1] == rows[first])) return; /* not the first row of a run */
     const uint32_t row = rows[first], slots = (uint32_t)s.slots, batch = (uint32_t)s.batch;
     const aorta_pool_slot slot = a.op.slot[a.order.cells[places[first]] / batch % slots];
     float sum[STRIP] = {};

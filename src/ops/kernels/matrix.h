@@ -1,8 +1,8 @@
 /* Products of small matrices in shared memory, made by 32 threads together.
  *
  * The result has 16 rows; a thread holds four elements of every eight columns: of rows lane / 4 and lane / 4 + 8 the
- * columns 2·(lane % 4) and the next one. That is how NVIDIA's tensor cores leave it (PTX ISA, mma.m16n8k16); the
- * plain version, for fp32 and for other processors, keeps to it. */
+ * columns 2·(lane % 4) and the next one. This is the layout of NVIDIA's tensor cores (PTX ISA, mma.m16n8k16). The
+ * plain version, for fp32 and for other GPUs, uses it, too. */
 #ifndef AORTA_KERNELS_MATRIX_H
 #define AORTA_KERNELS_MATRIX_H
 

@@ -237,8 +237,8 @@ template <bool BIAS, int CHUNKS> DEVICE void norm_join(norm_totals<BIAS, CHUNKS>
     }
 }
 
-/* Rows are distributed over the blocks; where registers allow it the next is in flight while one is worked on. A block
- * leaves its sums in `partial`. */
+/* Rows are distributed over the blocks; if registers allow it, the next row is loaded while one is processed. A block
+ * writes its sums to `partial`. */
 template <typename T, bool WHOLE, bool BIAS, int CHUNKS>
 DEVICE void norm_backward_rows(const aorta_gpu_norm_backward_args &args) {
     constexpr bool AHEAD = WHOLE && CHUNKS == 1;

@@ -1,4 +1,4 @@
-/* Operations on elements of their own: cast, fill, add, GELU. A thread takes eight elements. */
+/* Elementwise operations: cast, fill, add, GELU. A thread processes eight elements. */
 #include "ops/kernels/portable.h"
 
 #include "ops/kernels/arguments.h"

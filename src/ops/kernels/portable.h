@@ -6,7 +6,7 @@
 
 #ifndef AORTA_EMULATOR
 
-/* The runtime compilers have no headers, and differ in which of these names they know already. */
+/* The runtime compilers have no headers, and differ in which of these names they predefine. */
 typedef decltype(sizeof(0)) size_t;
 typedef unsigned char aorta_uint8;
 typedef unsigned short aorta_uint16;
@@ -78,7 +78,7 @@ DEVICE float fast_reciprocal(float x) {
     return y;
 }
 #else /* HIP, where a wavefront may be 64 threads: 32 of them never straddle two */
-/* HIP counts something else there. */
+/* HIP's second launch bound has another meaning. */
 #define KERNEL_RESIDENT(threads, blocks, name, type) KERNEL(threads, name, type)
 #define copy_bytes __builtin_memcpy
 DEVICE uint32_t shuffle_xor(uint32_t value, int mask) {
@@ -133,8 +133,9 @@ DEVICE float fast_reciprocal(float x) {
 #define ENTRY_BF16(...) __VA_ARGS__
 #endif
 
-/* One entry for each element type, name_fp32, name_fp16 and name_bf16: a call of the function template with the type
- * and, after it, what follows. RESIDENT: entries that leave registers for several blocks, in fp32 for `wide` of them.
+/* One entry for each element type, name_fp32, name_fp16 and name_bf16: each calls the function template with the
+ * type and the further arguments. RESIDENT: entries that leave registers for several blocks, in fp32 for `wide` of
+ * them.
  */
 #define TYPED_KERNELS(threads, name, type, function, ...)                                                              \
     ENTRY_FP32(KERNEL(threads, name##_fp32, type) { function<float, ##__VA_ARGS__>(a); })                              \

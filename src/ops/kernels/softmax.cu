@@ -139,7 +139,8 @@ KERNEL(AORTA_ROW_THREADS, cross_entropy, aorta_cross_entropy_args) {
 
 /* Attention's scores and their softmax in one: products of rows with rows, whose results stay in registers until whole
  * rows are complete. A block makes 32 rows of 512, a warp 128 columns of them, a thread eight rows of four times four
- * columns. Loads limit as much as arithmetic, so operands come by whole sectors, and their layout in shared memory
+ * columns. Loads limit the speed as much as arithmetic does, so operands are loaded in whole sectors,
+ * and their layout in shared memory
  * avoids bank conflicts for the threads that write and for those that multiply. */
 
 enum {
@@ -351,14 +352,14 @@ KERNEL_RESIDENT(AORTA_SCORES_THREADS, AORTA_SCORES_RESIDENT, scores_forward, aor
     }
 }
 
-/* Where a thread saves four of its elements until it needs them again: the operands are no longer used. */
+/* Where a thread saves four of its elements for later, in the memory of the operands, which are no longer used. */
 DEVICE float *saved_elements(int i, int j) {
     return (float *)dynamic_shared() + ((i * (THREAD_COLUMNS / 4) + j / 4) * THREADS + (int)threadIdx.x) * 4;
 }
 
 static_assert(4 * ROWS * WIDTH <= AORTA_SCORES_BYTES, "all rows of a block fit");
 
-/* p is needed twice: keeping it in registers would leave none for a second block. */
+/* p is read twice, as keeping it in registers would leave none for a second block. */
 KERNEL_RESIDENT(AORTA_SCORES_THREADS, AORTA_SCORES_RESIDENT, scores_backward, aorta_scores_args) {
     const place at = here();
     const float *weights = a.p + offset_of(a, at);

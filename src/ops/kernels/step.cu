@@ -322,8 +322,8 @@ KERNEL(AORTA_POINTWISE_THREADS, descent, aorta_descent_args) {
 
 /* ---- flags ---- */
 
-/* Flags: as src/ops/ops.c. Exchanges happen in the cache that all multiprocessors share, so that the waiting one sees
- * the flag. Work queued before a kernel on its stream is written when the kernel begins. */
+/* Flags: as src/ops/ops.c. Exchanges happen in the cache that all multiprocessors share, so that the waiting kernel
+ * sees the flag. Work queued before a kernel on its stream is written when the kernel begins. */
 
 KERNEL(1, flag_raise, aorta_flag_args) {
     atomicExch(a.flag, 1);

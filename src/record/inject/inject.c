@@ -2,18 +2,18 @@
  * of CUPTI's activity interface and writes them to a spool. A program that loads the library itself calls
  * aorta_record_begin and aorta_record_end (python/aorta).
  *
- * The process belongs to the user. So: nothing is printed but one line when the spool cannot be made, no signal handler
- * is touched, memory is bounded, the thread takes no signals, a child made by fork forgets everything, and a failure
- * ends the recording and never the program.
+ * The process belongs to the user. So the library prints only one line, if the spool cannot be made. It changes no
+ * signal handler, its thread gets no signals, and its memory is bounded. A child made by fork forgets everything. A
+ * failure ends the recording but never the program.
  *
- * CUPTI serves one client. The library keeps no subscription, because PyTorch's profiler gives up the GPU when it
- * cannot subscribe. When records stop coming, the library tries to subscribe for a moment; if another client has the
- * subscription, this library stops using CUPTI and touches nothing any more, since everything enabled then belongs to
- * that client. No clock is registered for this reason, too.
+ * CUPTI serves one client. The library does not stay subscribed, because PyTorch's profiler gives up the GPU if it
+ * cannot subscribe. If no records arrive, the library subscribes for a moment. If another client has the subscription,
+ * the library stops using CUPTI and disables nothing, as everything enabled then belongs to that client. For the same
+ * reason no clock is registered.
  *
  * Kernels of graphs are recorded one by one (kind CONCURRENT_KERNEL), not one record for a whole launch (kind
- * GRAPH_TRACE): it costs the device about a microsecond more per node, but only so compute and communication inside a
- * graph can be separated. */
+ * GRAPH_TRACE): this costs the device about a microsecond more per node, but is needed to separate compute and
+ * communication inside a graph. */
 #include "record/inject/inject.h"
 #include "base/clock.h"
 #include "base/thread.h"
@@ -37,8 +37,8 @@ enum { QUIET_NS = 2000000000, LONGEST_QUIET = 32 }; /* without records until ano
 enum { END_SECONDS = 5 };                           /* how long the end waits for the thread */
 enum { SETTLE_NS = 200000000 };                     /* work launched within the time to record ends within this */
 
-/* NVIDIA advises buffers of 1 to 10 MB, but every thread that calls CUDA fills one of its own, and a process that is
- * killed loses those that are not full. */
+/* NVIDIA advises buffers of 1 to 10 MB. But each thread that calls CUDA fills its own buffer, and a killed process
+ * loses the buffers that are not full. */
 enum { BUFFER_KB = 256, BUFFER_LIMIT = 256 };
 enum { CALL_IDS = 1024 }; /* CUDA 13 has about 550 numbers of the runtime's calls, 850 of the driver's */
 enum { FLUSH_AT_LATEST_NS = 2000000000 }; /* see fetch_finished */
@@ -50,7 +50,7 @@ enum state {
     GONE     /* recording is over and CUPTI has left the process */
 };
 
-/* CUPTI's callbacks, exit handlers and fork handlers carry no argument of ours, and a process has one of each. */
+/* Global, as CUPTI's callbacks, exit handlers and fork handlers have no user argument. */
 static struct {
     _Atomic int state;
     _Atomic int64_t lost;
@@ -70,9 +70,9 @@ static struct {
     int64_t begin_ns;      /* of recording at the earliest, on the monotonic clock */
     int64_t duration_ns;   /* of recording; 0: to the end of the process */
     int64_t end_ns;        /* on the monotonic clock; 0: not known yet, or with the process */
-    int64_t window_ms;     /* of each file; 0: there is one */
+    int64_t window_ms;     /* length of each file's window; 0: one file */
     int64_t window_end_ms; /* time of window_time() */
-    int64_t day_ns;        /* time of day less the clock that nobody sets, as it was at the start */
+    int64_t day_ns;        /* time of day minus the monotonic clock, at the start */
     int64_t flush_ns;
     int64_t flushed_ns; /* CUPTI's last flush, on the monotonic clock */
     int64_t arrived_ns; /* when records last came, on the monotonic clock */
@@ -84,7 +84,7 @@ static struct {
     bool ending;
 } inject = {.spool.fd = -1};
 
-/* ---- CUPTI's callbacks: on any thread, often one of the program's that is launching ---- */
+/* ---- CUPTI's callbacks: on any thread, often a launching thread of the program ---- */
 
 static void request_buffer(uint8_t **bytes, size_t *size, size_t *record_limit) {
     *bytes = NULL;
@@ -111,8 +111,8 @@ static bool enable_kind(uint32_t kind, bool needed) {
     return false;
 }
 
-/* Switches the requested calls of the table on, or all other calls of the first CALL_IDS off; some CUPTI versions do
- * not know the newest. False: none could be switched. */
+/* Enables the requested calls of the table, or disables all other calls with ids below CALL_IDS. Some CUPTI versions
+ * do not know the newest calls. False if nothing could be switched. */
 static bool choose_calls(uint8_t on) {
     int chosen = 0;
     if (!inject.cupti.api.enable_runtime || !inject.cupti.api.enable_driver) return false;
@@ -129,9 +129,9 @@ static bool choose_calls(uint8_t on) {
     return chosen > 0;
 }
 
-/* Single calls that are switched on after a context was made, with none of their interface on at that time, are never
- * recorded. So a recording that begins late switches all on, and then the useless ones off. Before CUDA 12.5 CUPTI
- * records all calls of an interface or none; useless ones are dropped later. */
+/* If a context was made while no call of an interface (runtime or driver) was enabled, single calls that are enabled
+ * later are never recorded. So a late recording enables all calls and then disables the useless calls. Before CUDA
+ * 12.5 CUPTI records all calls of an interface or none; useless records are dropped later. */
 static void enable_calls(void) {
     bool none = !(inject.records.parts & (AORTA_SPOOL_LAUNCHES | AORTA_SPOOL_WAITS));
     if (none || (!inject.late && choose_calls(1))) return;
@@ -176,7 +176,7 @@ static void read_buffer(struct aorta_cupti_buffer *buffer) {
         aorta_inject_record(&inject.records, &inject.spool, activity);
 }
 
-/* From the buffers to the file. False: there were none. */
+/* Moves records from the full buffers to the file. False if there were none. */
 static bool drain(void) {
     bool any = false;
     for (struct aorta_cupti_buffer *buffer; (buffer = aorta_cupti_buffers_take(&inject.buffers)); any = true) {
@@ -211,24 +211,24 @@ static void look_for_others(int64_t quiet_ns) {
     if (inject.quiet_ns < (int64_t)QUIET_NS * LONGEST_QUIET) inject.quiet_ns *= 2;
 }
 
-/* With no buffer lent there is nothing to fetch, and an idle process is left in peace. */
+/* Flushes CUPTI only if it has buffers, so that an idle process is not disturbed. */
 static void fetch(uint32_t flag) {
     if (inject.enabled && aorta_cupti_buffers_lent(&inject.buffers)) inject.cupti.api.flush(flag);
     inject.flushed_ns = aorta_clock_ns();
     drain();
 }
 
-/* A program's threads may wait at CUPTI's locks while it flushes. A busy thread fills buffers, and full ones arrive
- * anyway. So CUPTI is flushed only for a quiet program, when it has many records, and once in a while for threads that
- * do little. */
+/* The program's threads may wait for CUPTI's locks during a flush, and full buffers of busy threads arrive without it.
+ * So CUPTI is flushed only if no buffer arrived, if it has many buffers, and after FLUSH_AT_LATEST_NS for threads with
+ * few records. */
 static void fetch_finished(void) {
     bool came = drain();
     bool many = aorta_cupti_buffers_lent(&inject.buffers) > BUFFER_LIMIT / 4;
     if (!came || many || aorta_clock_ns() - inject.flushed_ns >= FLUSH_AT_LATEST_NS) fetch(0);
 }
 
-/* Threads that launch concurrently then do not wait for each other. CUDA 13 does so without this setting; older ones
- * refuse it, and nothing is lost. */
+/* With a buffer per thread, threads that launch concurrently do not wait for each other. This is CUDA 13's default.
+ * Versions that do not know the setting refuse it, which does no harm. */
 static void give_each_thread_buffers(void) {
     uint8_t on = 1;
     size_t bytes = sizeof on;
@@ -236,7 +236,7 @@ static void give_each_thread_buffers(void) {
         inject.cupti.api.set_attribute(AORTA_CUPTI_ATTRIBUTE_BUFFER_PER_THREAD, &bytes, &on);
 }
 
-/* Another profiler may have enabled records by now without having noticed ours: these are not ours to disable. */
+/* Another profiler may have enabled records by now; those must not be disabled. */
 static void stop_recording(enum aorta_spool_state state) {
     char other[64];
     if (aorta_inject_cupti_taken(&inject.cupti, other)) {
@@ -247,7 +247,7 @@ static void stop_recording(enum aorta_spool_state state) {
     aorta_spool_set_state(&inject.spool, state, 0);
 }
 
-/* Nothing of CUPTI is touched before its time, so that until then a program runs as fast as alone. */
+/* CUPTI is not used before the recording begins, so that until then the program runs at full speed. */
 static bool attach(void) {
     char other[64];
     if (inject.stage < AORTA_INJECT_SUBSCRIBED) return true;
@@ -268,14 +268,15 @@ static bool attach(void) {
 
 static void at_exit(void);
 
-/* CUPTI's exit handlers were registered after ours by now, and would run first: ours is registered once more. */
+/* Registers our exit handler again, as CUPTI's exit handlers were registered after it and would run first. */
 static void attach_late(void) {
     inject.late = true;
     attach();
     atexit(at_exit);
 }
 
-/* The time of day without its jumps: windows are named by it, in all processes that have started before a jump. */
+/* The time of day without jumps of the clock after the start. Windows are named by it, so processes that started
+ * before a jump agree. */
 static int64_t window_time(void) {
     return inject.day_ns + aorta_clock_ns();
 }
@@ -291,8 +292,8 @@ static int window_folder(char folder[AORTA_SPOOL_PATH]) {
     return mkdir(folder, 0700) && errno != EEXIST ? errno : 0;
 }
 
-/* The next window's file. It repeats the process's identity, and has its own names. If it cannot be made this window is
- * not recorded, and the next one tries again. */
+/* Starts the next window's file, with the process's identity again and its own names. If the file cannot be made, this
+ * window is not recorded and the next window tries again. */
 static void turn_window(void) {
     char folder[AORTA_SPOOL_PATH];
     if (!inject.window_ms || inject.over_ns || window_time() / 1000000 < inject.window_end_ms) return;
@@ -318,7 +319,7 @@ static void settle(void) {
     drain();
 }
 
-/* Waits for work that was under way when recording ended, then removes CUPTI. */
+/* Removes CUPTI once the work that was running at the end of recording has had time to end. */
 static void let_go(int64_t now_ns) {
     const char *wish = getenv(AORTA_INJECT_DETACH), *reason = NULL;
     if (now_ns - inject.over_ns < SETTLE_NS || inject.settled) return;
@@ -343,7 +344,7 @@ static void look(void) {
         let_go(now_ns);
     } else if (inject.attached) {
         fetch_finished();
-        /* Full or failed, as its state says already: nobody takes the records any more, before the next window. */
+        /* The spool is full or failed, as its state says, and drops all records until the next window. */
         if (inject.spool.stopped && inject.enabled && !inject.window_ms) stop_recording(inject.spool.head.state);
         look_for_others(inject.quiet_ns);
     }
@@ -352,14 +353,14 @@ static void look(void) {
     aorta_spool_flush(&inject.spool);
 }
 
-/* The program has priority where processors are short: a thread of this class never interrupts one that runs. It is not
- * slower than the program's threads (nice), since they would wait for it while it holds a lock of CUPTI's. */
+/* Gives the program priority if processors are short: a SCHED_BATCH thread does not preempt running threads. A nice
+ * value would be worse: the program's threads would wait longer while this thread has a lock of CUPTI. */
 static void yield_to_the_program(void) {
     const struct sched_param parameters = {0};
     pthread_setschedparam(pthread_self(), SCHED_BATCH, &parameters);
 }
 
-/* Where the time to record begins and ends it looks at that moment, not up to a whole round later. */
+/* The next look is no later than the begin or end of recording or of a window. */
 static int64_t next_look(int64_t now_ns) {
     int64_t edge_ns = inject.attached ? inject.end_ns : inject.begin_ns, usual_ns = now_ns + inject.flush_ns;
     if (inject.window_ms) {
@@ -438,7 +439,7 @@ static bool start_thread(void) {
     return error == 0;
 }
 
-/* False: the spool says why there will be no records. */
+/* False if there will be no records; the spool has the reason. */
 static bool open_cupti(void) {
     bool wanted = inject.stage >= AORTA_INJECT_OPENED;
     bool found = wanted && (inject.cupti.handle || aorta_inject_cupti_open(&inject.cupti, getenv(AORTA_INJECT_CUPTI)));
@@ -459,7 +460,7 @@ static bool begin(void) {
     if (!inject.buffers.bytes) /* CUPTI may still hold some of an earlier recording */
         aorta_cupti_buffers_init(&inject.buffers, (size_t)(sound ? buffer_kb : BUFFER_KB) << 10, BUFFER_LIMIT);
     atomic_store(&inject.state, RUNNING);
-    /* Now, not on the thread: a graph made before would be recorded without its kernels. */
+    /* Attaches here and not on the thread, as kernels of a graph that is made before are not recorded. */
     if (inject.begin_ns <= aorta_clock_ns() && !attach()) return false;
     aorta_spool_flush(&inject.spool); /* from here on it is the thread's */
     return inject.stage < AORTA_INJECT_REGISTERED || start_thread();
@@ -500,7 +501,7 @@ static int start(const char *directory, bool windowed) {
 }
 
 ENTRY int InitializeInjection(void);
-/* Called by the driver within cuInit, once. It takes the 1 for success and goes on either way. */
+/* The driver calls this once, within cuInit. 1 means success; cuInit continues in any case. */
 int InitializeInjection(void) {
     static atomic_flag begun = ATOMIC_FLAG_INIT;
     const char *directory = getenv(AORTA_INJECT_DIRECTORY);
@@ -514,7 +515,7 @@ int InitializeInjection(void) {
 
 /* ---- recordings that the program itself begins and ends ---- */
 
-/* Drops the state of the process's earlier recording. CUPTI stays open: it costs nothing while nothing is enabled. */
+/* Resets the state after an earlier recording. CUPTI stays open, as it costs nothing while nothing is enabled. */
 static void forget_the_last(void) {
     aorta_inject_names_free(&inject.records.names);
     memset(&inject.records, 0, sizeof inject.records);
@@ -525,8 +526,8 @@ static void forget_the_last(void) {
 }
 
 ENTRY int aorta_record_begin(const char *directory);
-/* Records the process from now on, into a new spool of the folder. 0; EBUSY: it is being recorded already; else an
- * errno of the spool. Whether CUPTI gives records is written in the spool. One thread at a time. */
+/* Begins to record the process into a new spool in the folder. Returns 0, EBUSY if it is already recorded, or an errno
+ * of the spool. The spool shows whether CUPTI delivers records. One thread at a time. */
 int aorta_record_begin(const char *directory) {
     if (atomic_load(&inject.state) != OFF) return EBUSY;
     forget_the_last();
@@ -535,8 +536,8 @@ int aorta_record_begin(const char *directory) {
 }
 
 ENTRY int aorta_record_end(void);
-/* Ends the recording of aorta_record_begin. The caller waits for the device first: work that has not ended has no
- * times. 0; ESRCH: nothing was being recorded; ETIMEDOUT: CUPTI hangs, and the written spool stays valid. */
+/* Ends the recording of aorta_record_begin. The caller must synchronize the device first, as unfinished work has no
+ * times. Returns 0, ESRCH if nothing was recorded, or ETIMEDOUT if CUPTI hangs; the written spool stays valid. */
 int aorta_record_end(void) {
     if (atomic_load(&inject.state) == OFF || getpid() != inject.owner) return ESRCH;
     if (!end_thread()) return ETIMEDOUT;

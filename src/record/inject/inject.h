@@ -1,4 +1,4 @@
-/* The library in other programs: the file that it writes, the records in it, and the process. */
+/* The injected library: its file, the records in it, and the process. */
 #ifndef AORTA_RECORD_INJECT_INJECT_H
 #define AORTA_RECORD_INJECT_INJECT_H
 
@@ -29,10 +29,10 @@ struct aorta_spool {
 /* Makes a new file in the directory, its name from the process's number. Returns 0, or the errno. */
 int aorta_spool_open(struct aorta_spool *spool, const char *directory, uint64_t limit);
 void aorta_spool_close(struct aorta_spool *spool);
-/* Forgets the file without writing to it: in a child that came of fork. */
+/* Closes the file without writing to it, for a child made by fork. */
 void aorta_spool_forget(struct aorta_spool *spool);
 
-/* Appends a record of `bytes` (a multiple of 8 with its head), whose head is filled in here. */
+/* Fills in the record's head and appends the record. `bytes` includes the head and is a multiple of 8. */
 void aorta_spool_put(struct aorta_spool *spool, enum aorta_spool_type type, unsigned detail, void *record,
                      size_t bytes);
 /* As aorta_spool_put, followed by texts. */
@@ -47,7 +47,7 @@ void aorta_spool_flush(struct aorta_spool *spool);
 void aorta_spool_set_state(struct aorta_spool *spool, enum aorta_spool_state state, uint32_t result);
 
 /* ---- names ----
- * Texts of a spool, each written once: bounded, so that a process that makes up names does not use unlimited memory. */
+ * Texts of a spool, each written once. The table is bounded, as a process may generate any number of names. */
 
 enum { AORTA_INJECT_NAME_SLOTS = 1 << 15, AORTA_INJECT_NAME_BYTES = 32 << 20, AORTA_INJECT_NAME_LONGEST = 16 << 10 };
 
@@ -61,7 +61,7 @@ struct aorta_inject_names { /* zero-initialise */
     size_t count, bytes;
 };
 
-/* The text's number, written to the spool when it is new; 0 when it is full or there is no text. */
+/* The text's number. A new text is written to the spool. 0 if the table is full or `text` is NULL. */
 uint32_t aorta_inject_name(struct aorta_inject_names *names, struct aorta_spool *spool, const char *text);
 void aorta_inject_names_free(struct aorta_inject_names *names);
 
@@ -80,12 +80,12 @@ struct aorta_inject_records { /* zero-initialise */
 void aorta_inject_record(struct aorta_inject_records *records, struct aorta_spool *spool,
                          const struct aorta_cupti_activity *activity);
 
-/* The calls of CUDA's interfaces whose times are recorded: what launches, waits for the device, or can make it wait.
- * Numbers are those of cupti_runtime_cbid.h and cupti_driver_cbid.h, which never change;
- * tests/record/test_calls.c compares them with the headers where these are installed. */
+/* The CUDA calls whose times are recorded: calls that launch, wait for the device, or can make it wait.
+ * Ids are from cupti_runtime_cbid.h and cupti_driver_cbid.h and never change. tests/record/test_calls.c compares them
+ * with installed headers. */
 
 struct aorta_inject_call {
-    const char *name;      /* without the version after it in NVIDIA's list; "cuda…" are of the runtime */
+    const char *name;      /* without the version suffix of NVIDIA's list; runtime calls begin with "cuda" */
     const uint16_t ids[8]; /* up to the first 0 */
 };
 
@@ -94,12 +94,12 @@ extern const uint32_t aorta_inject_call_count;
 
 /* `kind`: AORTA_CUPTI_KIND_RUNTIME or _DRIVER. NULL: none of them. */
 const struct aorta_inject_call *aorta_inject_call_of(uint32_t kind, uint32_t id);
-/* Which part of a recording it is: enum aorta_spool_part. */
+/* The part of a recording that the call belongs to: enum aorta_spool_part. */
 uint32_t aorta_inject_call_part(const struct aorta_inject_call *call);
 
-/* The process that is recorded, which is not ours: its CUPTI, its settings of the recording, and its identity. */
+/* The recorded process: its CUPTI, its settings for the recording, and its identity. */
 
-/* ---- CUPTI: the library the process already has, or the one that suits its driver ---- */
+/* ---- CUPTI: the library that the process has loaded, or one that fits its driver ---- */
 
 struct aorta_inject_cupti {
     struct aorta_cupti_api api;
@@ -112,18 +112,18 @@ struct aorta_inject_cupti {
 /* `wish`: a path to be tried once no libcupti is loaded yet; may be NULL. */
 bool aorta_inject_cupti_open(struct aorta_inject_cupti *cupti, const char *wish);
 
-/* A name of the driver's library, where it is loaded; NULL. */
+/* A symbol of the driver's library. NULL if the library is not loaded or has no such symbol. */
 void *aorta_inject_driver_symbol(const char *name);
 
-/* Whether another profiler has subscribed in this process. Takes and gives back the one subscription there is, so it
- * is asked only at the start and when no records come. `name`: the other's, where CUPTI names it. */
+/* Whether another profiler has subscribed in this process. Subscribes and unsubscribes to find out, so call it only at
+ * the start and if no records arrive. `name`: the other profiler's name, if CUPTI gives one. */
 bool aorta_inject_cupti_taken(const struct aorta_inject_cupti *cupti, char name[64]);
 
 /* ---- the environment ---- */
 
-/* A whole number from 0 on in this variable of the environment; `fallback` without it. */
+/* Value of an environment variable as an integer of at least 0, or `fallback`. */
 int64_t aorta_inject_setting(const char *name, int64_t fallback);
-/* Parts of the record (AORTA_SPOOL_…). A word that is not known cannot come from our command: everything is recorded.
+/* Parts to record (AORTA_SPOOL_…). Everything for an unknown word, which our command never sets.
  */
 uint32_t aorta_inject_parts_wished(void);
 enum aorta_inject_stage aorta_inject_stage_wished(void);
@@ -134,28 +134,28 @@ void aorta_inject_put_process(struct aorta_spool *spool, const struct aorta_inje
 /* ---- leaving CUPTI ----
  * Removes CUPTI from a program that continues to run.
  *
- * Disabling all records is not enough: CUPTI, once used, slows every call of CUDA's interfaces down, and PyTorch's
- * users saw 10 to 20% of a step remain (github.com/pytorch/pytorch/pull/146604). cuptiFinalize removes it.
- * NVIDIA wants it called where a call of CUDA's ends (cupti_activity.h at cuptiFinalize), so a subscriber is put there
- * for a moment, and the program's next call takes CUPTI out on its own thread. Programs with CUDA graphs crashed before
- * CUDA 12.6, so there CUPTI stays. */
+ * Disabling all records is not enough: once used, CUPTI slows down every CUDA call, which cost PyTorch users 10 to 20%
+ * of a step (github.com/pytorch/pytorch/pull/146604). cuptiFinalize removes it.
+ * NVIDIA wants it called at the end of a CUDA call (cupti_activity.h at cuptiFinalize). So the library subscribes to
+ * calls for a moment, and the program's next call removes CUPTI on its own thread. Before CUDA 12.6 programs with CUDA
+ * graphs crashed, so there CUPTI stays. */
 
-struct aorta_inject_detach { /* zero-initialise; stays where it is, for CUPTI holds its address */
+struct aorta_inject_detach { /* zero-initialise; must not move, as CUPTI has its address */
     _Atomic int phase;
     void *subscriber;
     uint32_t result; /* of cuptiFinalize, once it is done */
     const struct aorta_inject_cupti *cupti;
 };
 
-/* Asks for it, once. NULL, or why CUPTI stays: it is too old, or another's by now. Everything must be disabled and
- * flushed before. */
+/* Requests the removal, once. Returns NULL, or why CUPTI stays: it is too old, or another profiler uses it. Disable
+ * and flush all records before. */
 const char *aorta_inject_detach_ask(struct aorta_inject_detach *detach, const struct aorta_inject_cupti *cupti);
-/* Whether CUPTI is gone, or has refused to go (`result`). No function of it may be called any more then: it would come
- * back. */
+/* Whether CUPTI is removed, or has refused it (`result`). Then no CUPTI function may be called, as this would
+ * initialize CUPTI again. */
 bool aorta_inject_detach_done(const struct aorta_inject_detach *detach);
-/* The program ends: if none of its calls has come by, it need not. */
+/* Cancels a request that no call of the program has served yet, at the program's end. */
 void aorta_inject_detach_cancel(struct aorta_inject_detach *detach);
-/* In a child made by fork, which has no CUDA: without a call of CUPTI's. */
+/* Resets the state in a child made by fork, without calling CUPTI, as the child has no CUDA. */
 void aorta_inject_detach_forget(struct aorta_inject_detach *detach);
 
 #endif

@@ -252,7 +252,7 @@ static bool move_on(struct aorta_inject_detach *detach, int to) {
     return atomic_compare_exchange_strong(&detach->phase, &from, to);
 }
 
-/* On any thread of the program. The first one whose call ends does it. */
+/* Called on any thread of the program. The first thread whose call ends removes CUPTI. */
 static void at_call(void *user, uint32_t domain, uint32_t id, const void *data) {
     struct aorta_inject_detach *detach = user;
     uint32_t site;
@@ -269,7 +269,7 @@ const char *aorta_inject_detach_ask(struct aorta_inject_detach *detach, const st
     if (!cupti->api.finalize || !cupti->api.enable_domain || cupti->version < AORTA_CUPTI_DETACHES)
         return "CUPTI stays in the process until CUDA 12.6, and costs a little";
     uint32_t result = cupti->api.subscribe(&detach->subscriber, at_call, detach);
-    /* The owner of the subscription is recording; CUPTI must stay for it. */
+    /* CUPTI must stay for the other profiler. */
     if (result == AORTA_CUPTI_MULTIPLE_SUBSCRIBERS) return "CUPTI stays in the process, for another profiler uses it";
     if (result != AORTA_CUPTI_SUCCESS) return "CUPTI stays in the process, for it refused a subscription";
     detach->cupti = cupti;
@@ -296,8 +296,8 @@ void aorta_inject_detach_cancel(struct aorta_inject_detach *detach) {
 /* ---- NVTX ---- */
 
 __attribute__((visibility("default"))) int InitializeInjectionNvtx2(void *get_export_table);
-/* Called by NVTX where NVTX_INJECTION64_PATH names this library. CUPTI has the handlers that make records of ranges;
- * its path is known only inside the process. */
+/* Called by NVTX where NVTX_INJECTION64_PATH names this library. Forwards to CUPTI, which records the ranges and whose
+ * path is known only inside the process. */
 int InitializeInjectionNvtx2(void *get_export_table) {
     struct aorta_inject_cupti cupti;
     const char *nvtx = getenv(AORTA_INJECT_NVTX);

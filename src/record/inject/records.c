@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- devices: asked of the driver once, when work of one is first seen ---- */
+/* ---- devices: described once, at their first work ---- */
 
 static int attribute(int device, int which) {
     int value = -1;
@@ -111,7 +111,7 @@ static void put_marker(struct aorta_inject_records *records, struct aorta_spool 
                        const struct aorta_cupti_marker *m) {
     enum { THREAD = 2 }; /* CUPTI_ACTIVITY_OBJECT_THREAD: object[1] is the thread's number */
     bool begins = m->flags & AORTA_CUPTI_MARKER_START;
-    if (!begins && !(m->flags & AORTA_CUPTI_MARKER_END)) return; /* a moment, no range */
+    if (!begins && !(m->flags & AORTA_CUPTI_MARKER_END)) return; /* an instant marker */
     struct aorta_spool_mark record = {
         .time_ns = (int64_t)m->timestamp,
         .id = m->id,

@@ -11,14 +11,14 @@
 #define AORTA_INJECT_DURATION "AORTA_TRACE_DURATION_MS" /* how long to record (0: to the end) */
 #define AORTA_INJECT_LIMIT "AORTA_TRACE_LIMIT_MB"       /* of each file (2048) */
 #define AORTA_INJECT_FLUSH "AORTA_TRACE_FLUSH_MS"       /* between two looks for records (200) */
-#define AORTA_INJECT_WINDOW "AORTA_TRACE_WINDOW_MS"     /* a new file each time (0: one for all), see spool_format.h */
+#define AORTA_INJECT_WINDOW "AORTA_TRACE_WINDOW_MS"     /* length of a window (0: one file), see spool_format.h */
 #define AORTA_INJECT_RECORD "AORTA_TRACE_RECORD"        /* a row of aorta_inject_levels (all) */
 #define AORTA_INJECT_BUFFER "AORTA_TRACE_BUFFER_KB"     /* size of a buffer for CUPTI's records (256) */
 #define AORTA_INJECT_NVTX "AORTA_TRACE_NVTX"            /* 1: ranges of NVTX too */
 #define AORTA_INJECT_DETACH "AORTA_TRACE_DETACH"        /* 0: CUPTI stays when recording is over (1) */
 #define AORTA_INJECT_STAGE "AORTA_TRACE_STAGE"          /* for bench/trace_run_cost.py: enum aorta_inject_stage */
 
-/* The last stage to run, to measure the cost of each stage for a program. Nothing is recorded before the last. */
+/* The last stage to run, to measure each stage's cost. Only the last stage records. */
 enum aorta_inject_stage {
     AORTA_INJECT_LOADED,     /* this library, and a file */
     AORTA_INJECT_OPENED,     /* libcupti is loaded and says its version */

@@ -46,7 +46,7 @@ void aorta_inject_names_free(struct aorta_inject_names *names) {
 
 /* ---- the spool ---- */
 
-enum { HIGHEST = 4000 }; /* of the descriptor's number */
+enum { HIGHEST = 4000 }; /* highest descriptor used */
 
 _Static_assert(sizeof(struct aorta_spool_head) == 80 && sizeof(struct aorta_spool_process) == 64 &&
                    sizeof(struct aorta_spool_text) == 16 && sizeof(struct aorta_spool_device) == 40 &&
@@ -63,7 +63,7 @@ static bool is_ours(const struct aorta_spool *spool) {
            info.st_ino == spool->inode;
 }
 
-/* If the program closes our file, its next file gets the lowest free number: so ours is a high one. */
+/* Moves the file to a high descriptor: if the program closes ours, its next file gets the lowest free descriptor. */
 static void move_up(struct aorta_spool *spool) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit)) return;
@@ -74,7 +74,7 @@ static void move_up(struct aorta_spool *spool) {
     spool->fd = moved;
 }
 
-/* False: the program has closed the file, and it cannot be opened again (another user now, another root). */
+/* Opens the file again if the program has closed it. False if that fails (another user now, another root). */
 static bool hold(struct aorta_spool *spool) {
     if (is_ours(spool)) return true;
     spool->fd = open(spool->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -88,13 +88,13 @@ static bool hold(struct aorta_spool *spool) {
     return false;
 }
 
-/* The head's place on the disk is taken from the start, so this works on a full one. */
+/* The head is at the file's beginning and already allocated, so this works on a full disk. */
 static void write_head(struct aorta_spool *spool) {
     ssize_t done = pwrite(spool->fd, &spool->head, sizeof spool->head, 0);
-    (void)done; /* nobody reads the failure */
+    (void)done; /* a failure cannot be reported */
 }
 
-/* A file past the size limit of the process would bring SIGXFSZ; the write fails with EFBIG all the same. */
+/* Blocks SIGXFSZ, which a write past the process's file size limit would raise. The write still fails with EFBIG. */
 static bool hold_signal(sigset_t *former) {
     sigset_t set;
     sigemptyset(&set);
@@ -150,7 +150,7 @@ int aorta_spool_open(struct aorta_spool *spool, const char *directory, uint64_t 
                                             .byte_order = AORTA_SPOOL_BYTE_ORDER,
                                             .state = AORTA_SPOOL_RECORDING};
     memcpy(spool->head.magic, AORTA_SPOOL_MAGIC, sizeof spool->head.magic);
-    /* A process that replaces itself (exec) keeps its number. */
+    /* exec does not change the process id, so names get a number. */
     for (int image = 0; spool->fd < 0 && image < 1000; image++) {
         int length =
             snprintf(spool->path, sizeof spool->path, "%s/%d-%d" AORTA_SPOOL_SUFFIX, directory, (int)getpid(), image);
