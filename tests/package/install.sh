@@ -65,6 +65,7 @@ expect() { # EXPECTED WORD …
 }
 expect "train trace" tra
 expect "compare" trace com
+expect "host_launch" help host_l
 expect "--html" trace analyze --ht
 expect "--html" trace analyze some.json --ht
 expect "" trace analyze so
