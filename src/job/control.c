@@ -173,7 +173,8 @@ void aorta_control_close(struct aorta_control *control) {
 /* ---- the end of a process that has met other ranks ---- */
 
 #define ROUND_NS 100000000       /* between two heartbeats; over MPI the ready ranks wait that long */
-#define READY_NS 10000000        /* the same of a rank that is ready, over the rendezvous */
+#define READY_NS 10000000        /* the same of a ready rank over the rendezvous, for up to RANKS ranks */
+#define RANKS 64                 /* more ranks ask less often, as rank 0 answers all of them */
 #define LAST_INSTANCE UINT64_MAX /* no other opening has this number */
 
 struct aorta_leave {
@@ -214,11 +215,13 @@ static aorta_status stay_by_mpi(struct aorta_leave *leave) {
 static aorta_status stay_by_rendezvous(struct aorta_leave *leave) {
     struct aorta_rendezvous_options place;
     int others = AORTA_RENDEZVOUS_WAITS;
+    const long again_ns = READY_NS * (1 + (long)(leave->ranks.world_size - 1) / RANKS);
+    const struct timespec again = {.tv_nsec = again_ns < ROUND_NS ? again_ns : ROUND_NS};
     AORTA_TRY(aorta_rendezvous_find(&leave->ranks, LAST_INSTANCE, leave->timeout_s, &place));
     AORTA_TRY(aorta_rendezvous_open(&place, &leave->rendezvous));
     for (int64_t wait_ns = 0; others == AORTA_RENDEZVOUS_WAITS; wait_ns = ROUND_NS) {
         const bool ready = is_ready(leave, wait_ns);
-        if (ready && wait_ns) nanosleep(&(struct timespec){.tv_nsec = READY_NS}, NULL);
+        if (ready && wait_ns) nanosleep(&again, NULL);
         AORTA_TRY(aorta_rendezvous_beat(leave->rendezvous, ready, &others));
     }
     if (others == AORTA_RENDEZVOUS_READY) return NULL;
