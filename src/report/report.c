@@ -183,7 +183,7 @@ static aorta_status write_report(const struct aorta_report_options *options, str
     aorta_text_free(&files);
     if (status) aorta_text_clear(text);
     if (status) aorta_text_clear(json);
-    return aorta_status_join(status, drawn); /* the figures are kept if a picture fails */
+    return aorta_status_join(status, drawn); /* a missing picture does not discard the figures */
 }
 
 /* Reads the runs that have the label of inputs[first], and stores them after the `*read` runs read before. Repeats have

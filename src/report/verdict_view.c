@@ -220,7 +220,7 @@ static void add_reason(struct build *build) {
     add_row(build, "gains", &text);
 }
 
-/* Without peak rates few findings can tell that kernels are slow. */
+/* Without peak rates few findings show that kernels are slow. */
 static void add_missing_peaks(struct build *build) {
     const struct aorta_verdict *verdict = build->verdict;
     AORTA_EACH (const struct aorta_finding, finding, verdict->findings, verdict->finding_count) {

@@ -83,8 +83,8 @@ bool aorta_mangled_names(const char *name, char *text, size_t size) {
 
 /* ---- the tables ---- */
 
-/* A word that begins the kernel's own name, or a part of it after a namespace, an underscore or a mangled length.
- * `operation` names the collective if the word implies it; NULL if only the rest of the name may. */
+/* A word that begins the kernel's own name, or a part of that name after a namespace, an underscore or a mangled
+ * length. `operation` names the collective if the word implies it; NULL if only the rest of the name may. */
 static const struct {
     const char *word;
     enum aorta_kernel_class class;
