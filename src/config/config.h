@@ -74,7 +74,7 @@ AORTA_MUST_USE aorta_status aorta_config_error(const struct aorta_config *config
 void aorta_config_place(const struct aorta_config *config, const char *key, struct aorta_text *text);
 
 /* Adds one item per reason to the list (aorta_text_next): the keys that the user gave and that have no effect. A key
- * is listed with its first reason that holds, but not if its value and its default are both empty (false, null, {},
+ * is listed with its first reason that applies, but not if its value and its default are both empty (false, null, {},
  * []). */
 void aorta_config_without_effect(const struct aorta_config *config, const struct aorta_option_reason *reasons,
                                  size_t count, struct aorta_text *lines);

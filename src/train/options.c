@@ -380,7 +380,7 @@ static const char page_head[] =
     "## Keys without effect\n\n"
     "Some keys act only together with another key. `aorta train` names each key that is set and changes nothing, with "
     "the reason.\n"
-    "The first reason that holds counts.\n\n"
+    "The first reason that applies counts.\n\n"
     "| key | why it changes nothing |\n| --- | --- |\n";
 
 void aorta_train_options_page(struct aorta_text *text) {
