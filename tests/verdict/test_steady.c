@@ -173,16 +173,15 @@ static void tables_say_what_they_are_of(void **state) {
     }
 }
 
-/* The host prepares a batch for 250 ms in each step, before the GPU's first work:
+/* The host prepares a batch for 250 ms in each of two steps, before the GPU's first work. `adam`: a kernel of the step
+ * before the recording, which the first step's wait follows:
  *
- *   step  | batch ____ | launch |  batch ____ | launch |
- *   GPU                  | gemm |               | gemm |    the span begins with the first gemm */
-static void a_step_that_begins_before_the_first_work_is_said(void **state) {
-    (void)state;
-    struct run run = {0};
+ *   step           | batch ____ | launch |  batch ____ | launch |
+ *   GPU     | adam |              | gemm |               | gemm |    the span begins with adam or gemm */
+static void steps_that_begin_with_a_wait(bool adam, struct run *run, struct aorta_text *text) {
     struct sample_kineto sample;
-    struct aorta_text text = {0};
     sample_kineto_begin(&sample, 0, 1);
+    if (adam) sample_kineto_kernel(&sample, "adam", 7, 900, 910, 40, "");
     for (int i = 0; i < 2; i++) {
         char name[32];
         const double at = 1000 + 300000 * i;
@@ -190,36 +189,27 @@ static void a_step_that_begins_before_the_first_work_is_said(void **state) {
         sample_kineto_event(&sample, "user_annotation", name, 1, at, 299990, "");
         sample_kineto_kernel(&sample, "gemm", 7, at + 250000, at + 250010, 49000, "");
     }
-    sample_kineto_open(&sample, &run.list);
-    analyze(&run, NULL);
-    print(&run, &text);
-    said_near(run.verdict.step_ms_mean, 299, 1);
+    sample_kineto_open(&sample, &run->list);
+    analyze(run, NULL);
+    print(run, text);
+    said_near(run->verdict.step_ms_mean, 299, 1);
+}
+
+static void a_step_that_begins_before_the_first_work_is_said(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct aorta_text text = {0};
+    steps_that_begin_with_a_wait(false, &run, &text);
     said_expect(text.data, "start-up the first step begins 250.010 ms before the GPU's first work, where the span");
     aorta_text_free(&text);
     end(&run);
 }
 
-/* The same, and a kernel of the step before the recording: the wait after it is in the first step, too.
- *
- *   GPU   | adam | batch ____ | gemm | batch ____ | gemm |      the span begins with adam */
 static void the_wait_of_the_first_step_is_in_the_step(void **state) {
     (void)state;
     struct run run = {0};
-    struct sample_kineto sample;
     struct aorta_text text = {0};
-    sample_kineto_begin(&sample, 0, 1);
-    sample_kineto_kernel(&sample, "adam", 7, 900, 910, 40, "");
-    for (int i = 0; i < 2; i++) {
-        char name[32];
-        const double at = 1000 + 300000 * i;
-        snprintf(name, sizeof name, "ProfilerStep#%d", i);
-        sample_kineto_event(&sample, "user_annotation", name, 1, at, 299990, "");
-        sample_kineto_kernel(&sample, "gemm", 7, at + 250000, at + 250010, 49000, "");
-    }
-    sample_kineto_open(&sample, &run.list);
-    analyze(&run, NULL);
-    print(&run, &text);
-    said_near(run.verdict.step_ms_mean, 299, 1);
+    steps_that_begin_with_a_wait(true, &run, &text);
     assert_null(strstr(text.data, "start-up"));
     aorta_text_free(&text);
     end(&run);
