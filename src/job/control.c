@@ -214,20 +214,20 @@ static aorta_status stay_by_mpi(struct aorta_leave *leave) {
 
 static aorta_status stay_by_rendezvous(struct aorta_leave *leave) {
     struct aorta_rendezvous_options place;
-    int others = AORTA_RENDEZVOUS_WAITS;
+    int state = AORTA_RENDEZVOUS_WAITS;
     const long again_ns = READY_NS * (1 + (long)(leave->ranks.world_size - 1) / RANKS);
     const struct timespec again = {.tv_nsec = again_ns < ROUND_NS ? again_ns : ROUND_NS};
     AORTA_TRY(aorta_rendezvous_find(&leave->ranks, LAST_INSTANCE, leave->timeout_s, &place));
     AORTA_TRY(aorta_rendezvous_open(&place, &leave->rendezvous));
-    for (int64_t wait_ns = 0; others == AORTA_RENDEZVOUS_WAITS; wait_ns = ROUND_NS) {
+    for (int64_t wait_ns = 0; state == AORTA_RENDEZVOUS_WAITS; wait_ns = ROUND_NS) {
         const bool ready = is_ready(leave, wait_ns);
         if (ready && wait_ns) nanosleep(&again, NULL);
-        AORTA_TRY(aorta_rendezvous_beat(leave->rendezvous, ready, &others));
+        AORTA_TRY(aorta_rendezvous_beat(leave->rendezvous, ready, &state));
     }
-    if (others == AORTA_RENDEZVOUS_READY) return NULL;
+    if (state == AORTA_RENDEZVOUS_READY) return NULL;
     /* Rank 0's store still has to answer the other ranks. */
     if (leave->ranks.rank == 0) nanosleep(&(struct timespec){.tv_nsec = 2 * ROUND_NS}, NULL);
-    return AORTA_ERROR(AORTA_TIMEOUT, "rank %d waited %.1f s for rank %d", leave->ranks.rank, leave->timeout_s, others);
+    return AORTA_ERROR(AORTA_TIMEOUT, "rank %d waited %.1f s for rank %d", leave->ranks.rank, leave->timeout_s, state);
 }
 
 /* ---- both ---- */

@@ -273,18 +273,18 @@ static void serve_wait(struct store *store, struct peer *peer) {
         answer_failure(peer, AORTA_TIMEOUT, "it was not set in time");
 }
 
-/* What the ranks are waiting for: see aorta_rendezvous_beat. */
-static int others_of(struct store *store) {
+/* The state of all ranks, as aorta_rendezvous_beat gives it. */
+static int state_of(struct store *store) {
     const int64_t oldest_ns = aorta_clock_ns() - (int64_t)(store->options.timeout_s * 1e9);
-    int others = AORTA_RENDEZVOUS_READY;
+    int state = AORTA_RENDEZVOUS_READY;
     for (int rank = 0; rank < store->options.world_size && !store->all_ready; rank++) {
         const struct peer *peer = &store->peers[rank];
         if (peer->ready) continue;
         if (peer->beat_ns < oldest_ns) return rank;
-        others = AORTA_RENDEZVOUS_WAITS;
+        state = AORTA_RENDEZVOUS_WAITS;
     }
-    store->all_ready = others == AORTA_RENDEZVOUS_READY;
-    return others;
+    store->all_ready = state == AORTA_RENDEZVOUS_READY;
+    return state;
 }
 
 static void take_beat(struct store *store, struct peer *peer) {
@@ -293,7 +293,7 @@ static void take_beat(struct store *store, struct peer *peer) {
     if (store->lost >= 0)
         answer_lost(store, peer);
     else
-        answer(peer, WIRE_DONE, others_of(store), NULL, 0);
+        answer(peer, WIRE_DONE, state_of(store), NULL, 0);
 }
 
 static void serve(struct store *store, struct peer *peer) {
