@@ -72,8 +72,9 @@ static void of_gain(const struct aorta_verdict *verdict, const struct aorta_find
     const double most_ms = fmin(range_ms[1], step_ms), least_ms = fmax(range_ms[0], 0);
     struct aorta_brief_range left = aorta_about_range(step_ms - most_ms, step_ms - least_ms);
     const bool sure = most_ms - least_ms < 0.2 * (step_ms - most_ms); /* two digits are for more than ±10% */
-    if (sure && most_ms < LITTLE * step_ms)
-        snprintf(left.text, sizeof left.text, "%s to %s", after(verdict, most_ms).text, after(verdict, least_ms).text);
+    const struct aorta_brief low = after(verdict, most_ms), high = after(verdict, least_ms);
+    if (sure && most_ms < LITTLE * step_ms && strcmp(low.text, high.text) != 0)
+        snprintf(left.text, sizeof left.text, "%s to %s", low.text, high.text);
     aorta_text_printf(out, "%s %s ", wide ? left.text : after(verdict, gain_ms).text, per_step(verdict));
     if (aorta_finding_is_bound(first) && !wide) /* a range has both ends, so that "at best" is not needed */
         aorta_text_puts(out, "at best");

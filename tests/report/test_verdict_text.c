@@ -302,6 +302,18 @@ static void small_gains_can_be_subtracted(void **state) {
     expect("\n  all fixes  3.0 ms; gains overlap and do not add up\n");
 }
 
+/* The ends of a range differ, even if the step before is known by two digits. */
+static void a_range_of_two_digits_has_two_ends(void **state) {
+    (void)state;
+    begin(16);
+    verdict.step_ms_mean = verdict.step_ms_p50 = verdict.replay.measured_ms = 36.8;
+    verdict.replay.replayed_ms = verdict.replay.unrecorded_ms = 17.6;
+    verdict.replay.unrecorded_range_ms[0] = 15.7, verdict.replay.unrecorded_range_ms[1] = 25.6;
+    struct aorta_finding *fusion = add(AORTA_CAUSE_FUSION, 1.78, 1.78);
+    fusion->gain_range_ms[0] = 1.25;
+    expect_headline("unfused pointwise kernels: 18 -> 15.8 to 16.4 ms per step if fixed (-7 to -10%)");
+}
+
 static void two_that_gain_only_together(void **state) {
     (void)state;
     begin(50);
@@ -917,6 +929,7 @@ int main(void) {
         TEST(one_cause),
         TEST(a_wide_range_is_shown),
         TEST(small_gains_can_be_subtracted),
+        TEST(a_range_of_two_digits_has_two_ends),
         TEST(two_that_gain_only_together),
         TEST(a_pair_has_both_fixes),
         TEST(what_is_left_can_be_unexplained),
