@@ -328,11 +328,13 @@ static void print_answer(const struct information *info) {
                    inventory->devices[0].info.name, aorta_device_kind_name(gpu_kinds[i]));
     }
     if (!info->cpu_failure) printf("%sthe CPU (%d threads)", kinds ? " and " : "", info->cpu.multiprocessors);
-    printf("%s\n\n", kinds ? "" : info->cpu_failure ? "no device" : "; no GPU is usable");
+    printf("%s\n", kinds ? "" : info->cpu_failure ? "no device" : "; no GPU is usable");
 }
 
-static void print_text(const struct information *info) {
+static void print_text(const struct information *info, bool quiet) {
     print_answer(info);
+    if (quiet) return;
+    printf("\n");
     print_missing(info);
     print_devices(info);
     print_tools(info);
@@ -471,11 +473,12 @@ static aorta_status print_json(const struct information *info) {
 /* ---- the command ---- */
 
 struct info_values {
-    bool json;
+    bool json, quiet;
 };
 
 static const struct aorta_option options[] = {
     {"json", AORTA_OPTION_BOOL, offsetof(struct info_values, json), "false", .help = "print one JSON object"},
+    AORTA_CLI_QUIET_OPTION(offsetof(struct info_values, quiet)),
 };
 
 static const struct aorta_cli_syntax syntax = {
@@ -487,14 +490,15 @@ static const struct aorta_cli_syntax syntax = {
 };
 
 static aorta_status show(struct aorta_cli_line *line, void *values) {
+    const struct info_values *asked = values;
     struct information *info = aorta_arena_alloc(&line->arena, sizeof *info);
     AORTA_TRY(aorta_arena_check(&line->arena, "the information"));
     gather(info);
     aorta_status status = NULL;
-    if (((const struct info_values *)values)->json)
+    if (asked->json)
         status = print_json(info);
     else
-        print_text(info);
+        print_text(info, asked->quiet);
     release(info);
     return status;
 }

@@ -37,7 +37,7 @@ static const struct aorta_option rows[] = {
              "aorta trace analyze DIR reads it again"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
      .help = "print the analysis as JSON on standard output; the program's own output goes to standard error"},
-    AORTA_CLI_QUIET_OPTION(AT(quiet)),
+    AORTA_CLI_QUIET_OPTION(AT(windows.quiet)),
     AORTA_CLI_ALL_OPTION(AT(all)),
     {"whole", AORTA_OPTION_BOOL, AT(windows.whole), "false",
      .help = "analyze the whole recording, start and end included, instead of its steps"},
@@ -174,9 +174,9 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
         const struct aorta_trace_report report = {
             .analysis = &recorded.analysis, .verdict = &recorded.verdict, .machine = &recorded.machine};
         struct aorta_verdict_style style = arguments->windows.style;
-        style.answer = arguments->quiet;
+        style.answer = arguments->windows.quiet;
         style.view.all = arguments->all;
-        if (arguments->quiet)
+        if (arguments->windows.quiet)
             aorta_trace_report_verdict(&report, &style, text);
         else
             aorta_trace_report_text(&report, &style, text);
@@ -205,7 +205,8 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
     bool steps;
     aorta_status status = aorta_trace_run_steps(&outcome->traces, arguments->windows.step_range,
                                                 arguments->windows.whole, &outcome->words, &steps);
-    if (!(arguments->quiet && outcome->traces.count)) aorta_trace_run_put_lines("aorta trace run", &outcome->words);
+    if (!(arguments->windows.quiet && outcome->traces.count))
+        aorta_trace_run_put_lines("aorta trace run", &outcome->words);
     if (!status) status = analyze(outcome, steps, arguments, &text, &json);
     if (!status && arguments->output)
         status = aorta_file_put(aorta_path_in(arguments->output, "analysis.json").text, &json);

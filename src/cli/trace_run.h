@@ -30,6 +30,7 @@ struct aorta_trace_windows_options {
     int64_t analyze_mb; /* of a larger window the first part is evaluated */
     int64_t keep;       /* number of newest windows that stay; older windows are removed once evaluated */
     int64_t grace_ms;   /* time after a window's end to wait for processes that have not closed it */
+    bool quiet;         /* only headlines: of the first window and after a change */
     struct aorta_verdict_style style;
 };
 
@@ -45,7 +46,7 @@ struct aorta_trace_run_arguments {
     const char *into; /* folder of windows that `trace watch` evaluates; NULL: this command does */
     struct aorta_trace_windows_options windows; /* step_range and whole are also used without windows */
     int64_t limit_mb;
-    bool nvtx, json, dry_run, quiet, all;
+    bool nvtx, json, dry_run, all;
     char **command; /* NULL-terminated; borrowed from the command line */
 };
 

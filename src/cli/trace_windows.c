@@ -64,12 +64,15 @@ static void write_files(struct aorta_trace_windows *windows, const struct aorta_
         report(windows, aorta_file_replace(windows->options.prometheus, said->gauges.data, said->gauges.length));
 }
 
-/* Prints the whole verdict for the first window and after a change, else only its headline. */
+/* Prints the whole verdict for the first window and after a change, else only its headline. Quiet: the headline, and
+ * nothing else. */
 static void print(const struct aorta_trace_windows *windows, const struct aorta_live_window *window,
                   const struct aorta_live_said *said) {
     struct aorta_text text = {0};
-    const bool whole = window->verdict && (said->first || said->change.length);
+    const bool quiet = windows->options.quiet, told = said->first || said->change.length;
+    const bool whole = window->verdict && told && !quiet;
     aorta_trace_run_put_lines(windows->options.command, &window->gone);
+    if (quiet && window->verdict && !told) return;
     if (said->change.length) fprintf(stderr, "%s: %s\n", windows->options.command, said->change.data);
     if (!whole) fprintf(stderr, "%s: %s\n", windows->options.command, said->headline.data);
     if (!whole) return;
@@ -144,7 +147,7 @@ static aorta_status take(struct aorta_trace_windows *windows, const struct aorta
         .gone = evaluated.gone,
     };
     aorta_status status = aorta_live_take(&windows->live, &live, &said);
-    aorta_trace_run_put_lines(windows->options.command, &evaluated.words);
+    if (!windows->options.quiet) aorta_trace_run_put_lines(windows->options.command, &evaluated.words);
     if (!status) print(windows, &live, &said);
     if (!status) write_files(windows, &live, &said);
     aorta_live_said_free(&said);
@@ -277,6 +280,7 @@ static const struct aorta_option rows[] = {
     {"step-range", AORTA_OPTION_STRING, AT(windows.step_range), "null", .argument = "REGEX",
      .help = "a step begins with each range of the program whose name matches (POSIX extended; recorded with --nvtx)"},
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
+    AORTA_CLI_QUIET_OPTION(AT(windows.quiet)),
 };
 
 static const struct aorta_cli_syntax syntax = {
@@ -319,13 +323,13 @@ static aorta_status written(struct aorta_trace_windows *windows) {
 }
 
 /* A watch starts before the program; with --once the windows are there. */
-static aorta_status check_windows(const char *directory, bool once) {
+static aorta_status check_windows(const char *directory, bool once, bool quiet) {
     struct aorta_window_list list;
     aorta_status status = aorta_windows_list(directory, -1, &list);
     if (!status && !list.count && once)
         status = AORTA_ERROR(AORTA_IO, "%s holds no window; aorta trace run --every SECONDS --into %s writes them",
                              directory, directory);
-    else if (!status && !list.count)
+    else if (!status && !list.count && !quiet)
         fprintf(stderr, "aorta trace watch: waiting for windows of aorta trace run --every SECONDS --into %s\n",
                 directory);
     aorta_arena_free(&list.arena);
@@ -344,7 +348,7 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
     if (arguments->once && access(directory, F_OK) != 0)
         return AORTA_ERROR(AORTA_USAGE, "%s: no such folder; name the one of aorta trace run --into", directory);
     AORTA_TRY(aorta_directory_make(directory));
-    AORTA_TRY(check_windows(directory, arguments->once));
+    AORTA_TRY(check_windows(directory, arguments->once, options.quiet));
     AORTA_TRY(aorta_signals_begin(NULL, NULL, &signals));
     aorta_status status = aorta_trace_windows_open(&options, &windows);
     if (!status) {

@@ -132,6 +132,7 @@ static const struct {
     {"help sparse --markdown", 0, "## EmbeddingTablesConfig\n"},
     {"help config --markdown", 0, "# Configuration of `aorta train`\n"},
     {"info", 0, "Runs on: "},
+    {"info -q | grep -c ''", 0, "1\n"},
     {"info", 0, "GPU software\n  cuda "},
     {"info", 0, "Libraries\n  gemm "},
     {"train --config /nowhere/x.yaml", 2,

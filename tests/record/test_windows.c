@@ -96,6 +96,16 @@ static void windows_are_let_go(void **state) {
     shell_expect(shell, 0, "Verdict: ", "");
 }
 
+/* The answer alone: a headline for the first window and for each change, no window that is as before. */
+static void a_quiet_watch_prints_headlines(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell,
+              "$A trace run -q --every 1 -o w -- $P live 5 2>run; $A trace run --every 1 --into v -- $P live 5 && "
+              "$A trace watch -q --once v 2>watch; wc -l <run; wc -l <watch; cat run watch >&2");
+    shell_expect(shell, 0, "1\n1\n", "aorta trace run: ");
+    shell_expect(shell, 0, "", "aorta trace watch: ");
+}
+
 /* Two recorders, as on two nodes, and a watch over the folder that they share; rank 2 of the second is killed. */
 static void a_watch_evaluates_all_nodes_and_names_the_dead(void **state) {
     struct shell *shell = *state;
@@ -226,6 +236,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SHELL_TEST(a_planted_change_is_named_within_two_windows),
         SHELL_TEST(windows_are_let_go),
+        SHELL_TEST(a_quiet_watch_prints_headlines),
         SHELL_TEST(a_watch_evaluates_all_nodes_and_names_the_dead),
         SHELL_TEST(a_job_of_slurm_is_watched),
         SHELL_TEST(what_does_not_fit_windows_is_refused),
