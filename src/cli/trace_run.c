@@ -130,35 +130,11 @@ static void empty_json(const char *reason, struct aorta_text *json) {
     aorta_json_output_end(&writer);
 }
 
-static bool has_steps(const struct aorta_trace_list *list) {
-    for (size_t i = 0; i < list->count; i++)
-        if (list->items[i]->step_count) return true;
-    return false;
-}
-
-aorta_status aorta_trace_run_steps(struct aorta_trace_list *list, const char *step_range, bool whole,
-                                   struct aorta_text *words, bool *steps) {
-    *steps = false;
-    if (!list->count || whole) return NULL;
-    AORTA_TRY(aorta_trace_mark_steps(list, step_range));
-    AORTA_TRY(aorta_trace_infer_steps(list));
-    *steps = has_steps(list);
-    if (!*steps)
-        aorta_text_puts(words, "no steps are marked and none show in the order of the kernels: the figures "
-                               "are those of the whole recording, start and end included");
-    else if (list->items[0]->steps_by == AORTA_STEPS_BY_REPETITION)
-        aorta_text_printf(words,
-                          "%s found by repeating kernels; the figures are of these steps (--whole: of the recording)",
-                          aorta_counted((long long)list->items[0]->step_count, "step").text);
-    if (!*steps || list->items[0]->steps_by == AORTA_STEPS_BY_REPETITION) aorta_text_append(words, "", 1);
-    return NULL;
-}
-
-static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool steps,
+static aorta_status analyze(const struct aorta_trace_run_outcome *outcome,
                             const struct aorta_trace_run_arguments *arguments, struct aorta_text *text,
                             struct aorta_text *json) {
     struct aorta_recorded recorded = {0};
-    const struct aorta_trace_analysis_options options = {.all_steps = steps, .whole = arguments->windows.whole};
+    const struct aorta_trace_analysis_options options = {.whole = arguments->windows.whole};
     if (!outcome->traces.count) {
         struct aorta_text reason = {0};
         aorta_trace_run_join(&outcome->words, " ", &reason);
@@ -202,12 +178,9 @@ void aorta_trace_run_put_lines(const char *command, const struct aorta_text *lin
 
 static aorta_status show(const struct aorta_trace_run_arguments *arguments, struct aorta_trace_run_outcome *outcome) {
     struct aorta_text text = {0}, json = {0};
-    bool steps;
-    aorta_status status = aorta_trace_run_steps(&outcome->traces, arguments->windows.step_range,
-                                                arguments->windows.whole, &outcome->words, &steps);
     if (!(arguments->windows.quiet && outcome->traces.count))
         aorta_trace_run_put_lines("aorta trace run", &outcome->words);
-    if (!status) status = analyze(outcome, steps, arguments, &text, &json);
+    aorta_status status = analyze(outcome, arguments, &text, &json);
     if (!status && arguments->output)
         status = aorta_file_put(aorta_path_in(arguments->output, "analysis.json").text, &json);
     if (!status && arguments->output) status = aorta_environment_of_host_save(arguments->output);

@@ -90,10 +90,6 @@ aorta_status aorta_trace_run_rocm(const struct aorta_trace_run_arguments *argume
                                   const struct aorta_trace_options *options, struct aorta_trace_run_outcome *outcome,
                                   bool *ran);
 
-/* Finds the steps, and adds a message to `words` about what is analyzed. *steps: steps were found and are analyzed. */
-AORTA_MUST_USE aorta_status aorta_trace_run_steps(struct aorta_trace_list *list, const char *step_range, bool whole,
-                                                  struct aorta_text *words, bool *steps);
-
 /* Each item of the list after the command's name, on the standard error. */
 void aorta_trace_run_put_lines(const char *command, const struct aorta_text *lines);
 

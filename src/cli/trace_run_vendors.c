@@ -117,6 +117,7 @@ static aorta_status read_record(const char *directory, const struct aorta_trace_
     if (!status) {
         outcome->traces = record.traces;
         record.traces = (struct aorta_trace_list){0};
+        if (outcome->traces.count) status = aorta_trace_finish(&outcome->traces, options);
     }
     aorta_trace_run_record_free(&record);
     return status;

@@ -69,10 +69,10 @@ static void write_files(struct aorta_trace_windows *windows, const struct aorta_
 static void print(const struct aorta_trace_windows *windows, const struct aorta_live_window *window,
                   const struct aorta_live_said *said) {
     struct aorta_text text = {0};
-    const bool quiet = windows->options.quiet, told = said->first || said->change.length;
-    const bool whole = window->verdict && told && !quiet;
+    const bool quiet = windows->options.quiet, is_news = said->first || said->change.length;
+    const bool whole = window->verdict && is_news && !quiet;
     aorta_trace_run_put_lines(windows->options.command, &window->gone);
-    if (quiet && window->verdict && !told) return;
+    if (quiet && window->verdict && !is_news) return;
     if (said->change.length) fprintf(stderr, "%s: %s\n", windows->options.command, said->change.data);
     if (!whole) fprintf(stderr, "%s: %s\n", windows->options.command, said->headline.data);
     if (!whole) return;
@@ -94,10 +94,15 @@ struct evaluated {
     const char *reason;
 };
 
+static bool has_steps(const struct aorta_trace_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i]->step_count) return true;
+    return false;
+}
+
 static aorta_status evaluate(struct aorta_trace_windows *windows, const struct aorta_window *window,
                              struct evaluated *evaluated) {
     struct aorta_trace_analysis_options options = {0};
-    struct aorta_text words = {0};
     struct aorta_trace_options reading = *windows->options.reading;
     const double part = (double)(windows->options.analyze_mb << 20) / (double)aorta_window_bytes(window);
     if (part < 1) reading.until_ns = window->start_ms * 1000000 + (int64_t)(part * 1e6 * (double)window->length_ms);
@@ -109,10 +114,11 @@ static aorta_status evaluate(struct aorta_trace_windows *windows, const struct a
     }
     if (!windows->described) aorta_trace_run_describe(&evaluated->record, &evaluated->words);
     windows->described = true;
-    aorta_status status = aorta_trace_run_steps(&evaluated->record.traces, windows->options.step_range,
-                                                windows->options.whole, &words, &options.all_steps);
-    aorta_text_free(&words);
-    AORTA_TRY(status);
+    if (!windows->options.whole) {
+        AORTA_TRY(aorta_trace_mark_steps(&evaluated->record.traces, windows->options.step_range));
+        AORTA_TRY(aorta_trace_infer_steps(&evaluated->record.traces));
+        options.all_steps = has_steps(&evaluated->record.traces);
+    }
     if (options.all_steps) aorta_window_trim_steps(&evaluated->record.traces);
     AORTA_TRY(aorta_trace_analyze(&evaluated->record.traces, &options, &evaluated->recorded.analysis));
     return aorta_recorded_evaluate(&evaluated->recorded);

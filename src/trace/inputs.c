@@ -478,7 +478,10 @@ aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, con
     status = name_failure(&unpacking, status);
     aorta_arena_free(&unpacking.memory);
     aorta_text_free(&unpacking.skipped.names);
-    if (status) return status;
+    return status ? status : aorta_trace_finish(list, options);
+}
+
+aorta_status aorta_trace_finish(struct aorta_trace_list *list, const struct aorta_trace_options *options) {
     if (options && options->to_align)
         aorta_trace_drop_captures(list);
     else

@@ -33,6 +33,11 @@ AORTA_MUST_USE aorta_status aorta_trace_open_inputs(const char *const *paths, si
                                                     const struct aorta_trace_options *options,
                                                     struct aorta_trace_list *list);
 
+/* The last part of aorta_trace_open_inputs, for traces that were read otherwise: joins the captures of a program,
+ * counts requests, numbers ranks, and finds steps. */
+AORTA_MUST_USE aorta_status aorta_trace_finish(struct aorta_trace_list *list,
+                                               const struct aorta_trace_options *options);
+
 /* AORTA_USAGE if an existing folder contains traces, as a new recording there would be analysed together with the old
  * one. `option` names the folder in the message, as in "-o". */
 AORTA_MUST_USE aorta_status aorta_trace_check_unused(const char *folder, const char *option);
