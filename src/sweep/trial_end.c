@@ -44,24 +44,14 @@ static void from_summary(const json_t *root, struct reading *out) {
     snprintf(out->trial.unit, sizeof out->trial.unit, "samples/s");
 }
 
-/* Means over the steps of all ranks; a recording without steps has shares only. */
+/* A recording without steps has shares only. */
 static void from_analysis(const json_t *root, struct reading *out) {
-    double overlap = 0, comm = 0, exposed = 0;
-    size_t i, j, steps = 0;
-    const json_t *rank, *step;
-    json_array_foreach(json_object_get(root, "ranks"), i, rank) {
-        json_array_foreach(json_object_get(rank, "steps"), j, step) {
-            overlap += number(step, "overlap_ms");
-            comm += number(step, "comm_ms");
-            exposed += number(step, "exposed_comm_ms");
-            steps++;
-        }
-    }
+    const char *parts = json_string_value(json_object_get(root, "judged"));
     snprintf(out->trial.device, sizeof out->trial.device, "gpu");
-    if (!steps) return;
+    if (!parts || strcmp(parts, "steps") != 0) return;
     out->trial.figures[AORTA_SWEEP_STEP_MS] = number(root, "judged_ms_mean");
-    out->trial.figures[AORTA_SWEEP_OVERLAP_RATIO] = comm > 0 ? fmin(overlap / comm, 1) : NAN; /* rounded sums */
-    out->trial.figures[AORTA_SWEEP_EXPOSED_COMM_MS] = exposed / (double)steps;
+    out->trial.figures[AORTA_SWEEP_OVERLAP_RATIO] = number(root, "step_overlap_ratio");
+    out->trial.figures[AORTA_SWEEP_EXPOSED_COMM_MS] = number(root, "step_exposed_comm_ms");
     out->trial.figures[AORTA_SWEEP_THROUGHPUT] = 1e3 / out->trial.figures[AORTA_SWEEP_STEP_MS];
     snprintf(out->trial.unit, sizeof out->trial.unit, "steps/s");
 }
