@@ -4,7 +4,7 @@ import { BarChart, HeatmapChart, LineChart, ParallelChart, ScatterChart } from "
 import { DataZoomInsideComponent, GridComponent, LegendScrollComponent, MarkLineComponent, ParallelComponent, TooltipComponent,
   VisualMapContinuousComponent } from "echarts/components";
 import { SVGRenderer } from "echarts/renderers";
-import { brief, element } from "./words.js";
+import { brief, element, tick } from "./words.js";
 import { colour, dark, onTheme, palette } from "./theme.js";
 
 echarts.use([BarChart, HeatmapChart, LineChart, ParallelChart, ScatterChart, DataZoomInsideComponent, GridComponent, LegendScrollComponent,
@@ -24,7 +24,7 @@ const axis = (given) => {
     splitLine: { show: given.type !== "category", lineStyle: { color: colour("line"), opacity: 0.6 } }, ...given,
     nameTextStyle: { color: colour("quiet"), ...given.nameTextStyle },
     axisLabel: { color: colour("quiet"), hideOverlap: true, ...(toData ? { showMinLabel: false, showMaxLabel: false } : {}),
-      ...(given.type === "category" ? {} : { formatter: (value) => brief(value) }), ...given.axisLabel },
+      ...(given.type === "category" ? {} : { formatter: (value) => tick(value) }), ...given.axisLabel },
   };
 };
 

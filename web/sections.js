@@ -33,11 +33,12 @@ export function heat({ xs, ys, names, value, show, colours, symmetric, range }) 
       fontSize: 13, fontWeight: 600, color: "#ffffff", textBorderColor: "#222222", textBorderWidth: 2 } }] };
 }
 
-// A figure over a growing number. rows: [{ name, data: [[x, y], …] }].
+// A figure over a growing number; null if it is always 0. rows: [{ name, data: [[x, y], …] }].
 export function lines(title, unit, rows, option = {}) {
   const drawn = rows.filter((row) => row.data.some(([, y]) => known(y)));
-  if (!drawn.length) return null;
-  return chart(title, () => ({ zoom: drawn.some((row) => row.data.length > 20), xAxis: { type: "value", min: "dataMin", max: "dataMax", minInterval: 1, ...option.xAxis },
+  if (!drawn.some((row) => row.data.some(([, y]) => y))) return null;
+  const most = Math.max(...drawn.map((row) => row.data.length)), ends = most <= 6 ? { axisLabel: { showMinLabel: true, showMaxLabel: true } } : {};
+  return chart(title, () => ({ zoom: most > 20, xAxis: { type: "value", min: "dataMin", max: "dataMax", minInterval: 1, ...ends, ...option.xAxis },
     yAxis: { type: "value", name: unit, nameLocation: "end", nameGap: 8, ...option.yAxis }, series: drawn.map((row) => ({ type: "line", ...row })) }));
 }
 

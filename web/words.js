@@ -24,6 +24,9 @@ export function brief(value) {
   return String(Number(value.toPrecision(3)));
 }
 
+// The number of a tick of an axis. Ticks are round, and neighbours may differ in the fourth digit.
+export const tick = (value) => (Number.isInteger(value) || Math.abs(value) < 1e-4 ? brief(value) : String(Number(value.toPrecision(6))));
+
 export const ms = (value) => (known(value) ? `${brief(value)} ms` : "–");
 export const percent = (share) => (known(share) ? `${brief(100 * share)}%` : "–");
 

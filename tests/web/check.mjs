@@ -28,6 +28,8 @@ async function charts({ page }) {
       return (coloured(fill) || coloured(stroke)) && (box_.width > 0 || box_.height > 0);
     }).length);
     assert.ok(marks > 0, `${title}: no marks`);
+    const labels = await box.$$eval("svg text", (all) => all.filter((one) => /^-?[\d.]+$/.test(one.textContent)).map((one) => one.getBoundingClientRect().right < one.closest("svg").getBoundingClientRect().left + 54 ? one.textContent : "").filter(Boolean));
+    assert.equal(new Set(labels).size, labels.length, `${title}: two ticks are ${labels.join(", ")}`);
   }
 }
 
@@ -62,7 +64,7 @@ async function zooming({ page }) {
     const before = await labels(), at = await box.boundingBox();
     await page.mouse.move(at.x + at.width * 0.4, at.y + at.height * 0.4);
     await page.keyboard.down("Control");
-    for (let i = 0; i < 12 && (await labels()) === before; i++) {
+    for (let i = 0; i < 40 && (await labels()) === before; i++) {
       await page.mouse.wheel(0, -240);
       await page.waitForTimeout(60);
     }
