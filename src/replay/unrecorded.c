@@ -190,7 +190,7 @@ struct aorta_stamped_events aorta_stamped_events_make(const struct aorta_trace *
  * program (docs/results.md). */
 enum { SHORTEST, LONGEST, FOUND, WEIGHTS };
 static const struct aorta_recording_weight weights[WEIGHTS] = {
-    [SHORTEST] = {1.4, 0.92}, [LONGEST] = {0.6, 1.1}, [FOUND] = {1, 1}};
+    [SHORTEST] = {1.4, 0.85}, [LONGEST] = {0.6, 1.18}, [FOUND] = {1, 1}};
 static const double DEVICE_VARIES = 0.02; /* of a step that the device limits */
 
 /* Lags of the edges from one host's calls. Recording lengthens no other edges. */

@@ -283,8 +283,8 @@ static void a_stall_varies_with_the_host(void **state) {
     struct made made;
     record(&made, &program);
     const double stall_ns = (double)program.sleep_ns / STEPS;
-    assert_true(made.unrecorded.range_ns[0] < made.unrecorded.step_ns - 0.06 * stall_ns);
-    assert_true(made.unrecorded.range_ns[1] > made.unrecorded.step_ns + 0.08 * stall_ns);
+    assert_true(made.unrecorded.range_ns[0] < made.unrecorded.step_ns - 0.12 * stall_ns);
+    assert_true(made.unrecorded.range_ns[1] > made.unrecorded.step_ns + 0.15 * stall_ns);
     end(&made);
 }
 
