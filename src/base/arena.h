@@ -8,9 +8,6 @@
 
 #include "base/array.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-
 struct aorta_arena_block;
 struct aorta_arena { /* zero-initialise */
     struct aorta_arena_block *blocks;

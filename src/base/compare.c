@@ -1,7 +1,6 @@
 #include "base/compare.h"
 #include "base/rows.h"
 #include "base/sort.h"
-#include "base/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -22,9 +22,6 @@
 
 #include "base/json.h"
 #include "base/statistics.h"
-#include "base/text.h"
-
-#include <stdbool.h>
 
 /* ---- chance ---- */
 

@@ -1,12 +1,8 @@
-#include "base/arena.h"
-#include "base/array.h"
 #include "base/intern.h"
 #include "base/place.h"
 #include "base/printable.h"
-#include "base/table.h"
 
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,12 +2,9 @@
 #ifndef AORTA_BASE_FILES_H
 #define AORTA_BASE_FILES_H
 
-#include "base/status.h"
 #include "base/text.h"
 
 #include <limits.h>
-#include <stdbool.h>
-#include <stddef.h>
 
 /* An output is a regular or a new file. Paths that a rename would destroy are written directly and never replaced: the
  * standard output ("-", /dev/stdout), a shell's names below /dev/fd, character devices, and pipes, which need a reader.

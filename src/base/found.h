@@ -2,9 +2,7 @@
 #ifndef AORTA_BASE_FOUND_H
 #define AORTA_BASE_FOUND_H
 
-#include "base/arena.h"
 #include "base/json.h"
-#include "base/text.h"
 
 enum aorta_found_kind {
     AORTA_FOUND_LIMIT,  /* of an iteration */

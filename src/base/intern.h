@@ -5,9 +5,6 @@
 #include "base/arena.h"
 #include "base/table.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 struct aorta_text_entry {
     const char *text; /* in the arena, printable */
     const char *raw;  /* as in the file; the same pointer if printable */

@@ -4,11 +4,8 @@
 #ifndef AORTA_BASE_JSON_VALUE_H
 #define AORTA_BASE_JSON_VALUE_H
 
-#include "base/status.h"
 #include "base/text.h"
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* White space between values. */

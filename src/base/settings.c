@@ -1,8 +1,6 @@
 #include "base/settings.h"
 #include "base/lines.h"
-#include "base/rows.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 const char *aorta_settings_value(const struct aorta_settings *settings, const char *key) {

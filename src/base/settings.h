@@ -2,9 +2,7 @@
 #ifndef AORTA_BASE_SETTINGS_H
 #define AORTA_BASE_SETTINGS_H
 
-#include "base/arena.h"
 #include "base/rows.h"
-#include "base/text.h"
 
 /* One configuration key and the value in effect: "fsdp.forward_prefetch", "true". Borrowed. */
 struct aorta_setting {

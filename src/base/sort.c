@@ -1,10 +1,8 @@
 #include "base/sort.h"
-#include "base/array.h"
 #include "base/interval.h"
 #include "base/statistics.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,3 @@
-#include "base/text.h"
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/lines.h"
 #include "base/log.h"
@@ -9,8 +7,6 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

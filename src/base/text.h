@@ -3,10 +3,6 @@
 #define AORTA_BASE_TEXT_H
 
 #include "base/arena.h"
-#include "base/status.h"
-
-#include <stdbool.h>
-#include <stddef.h>
 
 /* Zero-initialise; data is NUL-terminated once anything was appended. A failed allocation sets `failed` and turns the
  * later calls into no-ops, so that callers check once, at the end (aorta_text_check). */

@@ -3,7 +3,6 @@
 #include "base/lines.h"
 #include "base/printable.h"
 #include "base/text.h"
-#include "cli/cli.h"
 #include "cli/hwq.h"
 #include "device/gpu.h"
 #include "device/inventory.h"
@@ -16,7 +15,6 @@
 #include <limits.h>
 #include <malloc.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

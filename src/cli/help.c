@@ -1,4 +1,3 @@
-#include "cli/cli.h"
 #include "cli/hwq.h"
 #include "config/config.h"
 #include "device/inventory.h"

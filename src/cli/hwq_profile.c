@@ -2,7 +2,6 @@
  * vendor (CUDA: our library with CUPTI; ROCm: rocprofv3), and this command reads the recording. */
 #include "base/json.h"
 #include "base/rows.h"
-#include "cli/cli.h"
 #include "cli/hwq.h"
 #include "cli/trace_run.h"
 #include "device/gpu.h"

@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 

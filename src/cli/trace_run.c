@@ -1,15 +1,11 @@
 /* aorta trace run: an unmodified program, recorded and analyzed. */
 #include "cli/trace_run.h"
-#include "base/directories.h"
-#include "base/files.h"
-#include "base/json.h"
 #include "base/lines.h"
 #include "base/printable.h"
 #include "device/inventory.h"
 #include "record/inject/settings.h"
 #include "report/trace_report.h"
 #include "trace/infer.h"
-#include "trace/open.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -10,8 +10,6 @@
 #include "base/settings.h"
 #include "hwq/findings.h"
 
-#include <stdbool.h>
-
 struct aorta_hwq_measurement {
     const char *workload;
     int64_t streams;

@@ -1,4 +1,3 @@
-#include "hwq/graph.h"
 #include "hwq/graph_internal.h"
 #include "hwq/iterations.h"
 #include "hwq/kernels/kernels.h"

@@ -1,7 +1,6 @@
 #include "hwq/iterations.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "device/gpu.h"
 #include "hwq/graph.h"
 #include "hwq/kernels/kernels.h"
 

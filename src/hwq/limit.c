@@ -1,10 +1,7 @@
 #include "hwq/limit.h"
-#include "base/rows.h"
-#include "base/statistics.h"
 #include "hwq/graph.h"
 #include "hwq/iterations.h"
 #include "hwq/kernels/kernels.h"
-#include "hwq/result.h"
 
 #include <math.h>
 #include <string.h>

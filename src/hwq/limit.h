@@ -9,7 +9,6 @@
 #ifndef AORTA_HWQ_LIMIT_H
 #define AORTA_HWQ_LIMIT_H
 
-#include "hwq/result.h"
 #include "hwq/stamps.h"
 
 /* Gaps between the kernels of an iteration (hwq/spans.h), split into those of the device and those of the host.

@@ -1,8 +1,5 @@
 /* A result: filling it, its JSON with the original toolkit's keys and ours, and its tables. */
-#include "hwq/result.h"
-#include "base/result_table.h"
 #include "config/config.h"
-#include "device/gpu.h"
 #include "hwq/limit.h"
 #include "hwq/run.h"
 

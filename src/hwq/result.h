@@ -11,9 +11,6 @@
 #include "hwq/findings.h"
 #include "measure/clocks.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 struct aorta_hwq_result;
 
 /* Writes a finding's sentence, without a full stop. Returns false and writes nothing if a fact is unknown. */

@@ -1,7 +1,5 @@
 #include "hwq/run.h"
-#include "base/files.h"
 #include "hwq/graph.h"
-#include "hwq/iterations.h"
 #include "hwq/limit.h"
 #include "measure/machine.h"
 #include "ops/ops.h"
@@ -9,7 +7,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>

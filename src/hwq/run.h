@@ -4,8 +4,6 @@
 
 #include "base/files.h"
 #include "hwq/iterations.h"
-#include "hwq/result.h"
-#include "hwq/stamps.h"
 
 struct aorta_hwq_run {
     const struct aorta_hwq_workload *workload;

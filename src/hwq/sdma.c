@@ -5,9 +5,7 @@
 #include "base/result_table.h"
 #include "device/gpu.h"
 #include "device/owned.h"
-#include "hwq/graph.h"
 #include "hwq/operations.h"
-#include "hwq/workload.h"
 
 #include <math.h>
 #include <sched.h>

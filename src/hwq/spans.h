@@ -6,10 +6,6 @@
 #include "base/status.h"
 #include "hwq/findings.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 enum aorta_span_kind { AORTA_SPAN_KERNEL, AORTA_SPAN_GEMM, AORTA_SPAN_COLLECTIVE, AORTA_SPAN_COPY, AORTA_SPAN_HOST };
 #define AORTA_SPAN_NO_QUEUE INT64_MIN
 

@@ -1,9 +1,6 @@
 #include "hwq/stamps.h"
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/json.h"
-#include "device/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>

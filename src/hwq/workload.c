@@ -1,6 +1,5 @@
 /* The table of workloads, their inputs, and the comparison of their outputs. */
 #include "hwq/workload.h"
-#include "base/random.h"
 #include "ops/ops.h"
 
 #include <ctype.h>

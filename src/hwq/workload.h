@@ -28,9 +28,6 @@
 #include "hwq/result.h"
 #include "hwq/spans.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 enum { AORTA_HWQ_MAX_STREAMS = 64, AORTA_HWQ_OPTION_BYTES = 512, HWQ_LARGEST = 1 << 20 }; /* limit of most sizes */
 
 enum aorta_hwq_group { AORTA_HWQ_P0, AORTA_HWQ_P1, AORTA_HWQ_P2, AORTA_HWQ_P3, AORTA_HWQ_GROUP_COUNT };

@@ -8,9 +8,6 @@
 #include "measure/tracer.h"
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 enum {
     AORTA_CUPTI_OLDEST = 19,   /* cuptiGetVersion of CUDA 12.0 */

@@ -1,7 +1,6 @@
 #include "measure/cupti_abi.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

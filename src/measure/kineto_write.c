@@ -1,8 +1,6 @@
 /* The trace file: its head, the names of processes and streams, and its end. */
 #include "measure/kineto_write.h"
-#include "base/array.h"
 #include "base/clock.h"
-#include "device/device.h"
 
 #include <inttypes.h>
 #include <math.h>

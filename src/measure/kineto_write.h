@@ -9,7 +9,6 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "measure/metrics.h"
-#include "measure/tracer.h"
 
 #include <sys/types.h>
 

@@ -1,6 +1,5 @@
 /* The events of a step: what the host launched, what the device did, arrows between them, annotations. */
 #include "measure/kineto_write.h"
-#include "measure/tracer.h"
 
 #include <math.h>
 #include <stdio.h>

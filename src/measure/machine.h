@@ -11,7 +11,6 @@
 #include "device/inventory.h"
 #include "measure/clocks.h"
 
-#include <stdbool.h>
 #include <sys/types.h>
 
 #define AORTA_MACHINE_FILE "machine.jsonl"     /* of `aorta trace run` */

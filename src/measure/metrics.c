@@ -1,15 +1,12 @@
-#include "measure/metrics.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/thread.h"
 #include "measure/step_traces.h"
-#include "measure/tracer.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* One iteration as one JSON line: its rows, and its writer. */
-#include "measure/clocks.h"
 #include "measure/metrics_internal.h"
 
 #include <limits.h>

@@ -1,6 +1,5 @@
 /* One line of rank_RR_metrics.jsonl, by the rows of metrics_format.c. Keys that only this program writes are optional,
  * so that the original toolkit's files are read too. */
-#include "measure/clocks.h"
 #include "measure/metrics_internal.h"
 #include "measure/run_files.h"
 

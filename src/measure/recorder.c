@@ -1,10 +1,7 @@
 /* Ranges are rows of a table that the host fills while it enqueues. Their times are timestamps, which the device writes
  * to pinned memory, or come later from the tracer's records. Nothing is allocated while a step is recorded. */
 #include "measure/recorder.h"
-#include "base/arena.h"
-#include "base/array.h"
 #include "base/clock.h"
-#include "measure/tracer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 #include "measure/run_files.h"
-#include "base/array.h"
 #include "base/sort.h"
 #include "trace/reader.h"
 #include "trace/source.h"

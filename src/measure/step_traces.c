@@ -1,7 +1,5 @@
 #include "measure/step_traces.h"
 
-#include "base/files.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,9 @@
 /* The vendor-independent part of tracing: arrived records and their consumers. */
 #include "measure/tracer.h"
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/intern.h"
 #include "base/sort.h"
 #include "device/gpu.h"
-#include "trace/kernel_names.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #include "base/sort.h"
 #include "device/gpu.h"
 #include "measure/cupti_abi.h"
-#include "measure/tracer.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* Embedding. On a GPU the backward pass sorts the places of the ids by id and adds up the rows of equal ids. */
 #include "ops/cpu/cpu.h"
 #include "ops/gpu/gpu.h"
-#include "ops/ops.h"
 
 /* The CPU adds rows in their given order and needs no sorting. */
 static aorta_status keep_order(const void *args) {

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <time.h>
 
 aorta_status aorta_check_dtype(const char *operation, enum aorta_dtype dtype) {

@@ -1,7 +1,6 @@
 /* Pooled rows of tables, their gradients, and joining pooled columns of several ranks into one row. */
 #include "base/sort.h"
 #include "ops/gpu/gpu.h"
-#include "ops/ops.h"
 
 #include <math.h>
 #include <stdlib.h>

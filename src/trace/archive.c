@@ -1,9 +1,7 @@
 #include "trace/archive.h"
-#include "base/directories.h"
 #include "base/printable.h"
 #include "base/shared_library.h"
 #include "base/sort.h"
-#include "base/text.h"
 #include "trace/reader.h"
 #include "trace/source.h"
 

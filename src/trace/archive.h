@@ -8,9 +8,6 @@
 #include "base/text.h"
 #include "trace/trace.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 /* Writes the path of libarchive to `path`. False if it is not installed. */

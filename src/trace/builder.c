@@ -1,6 +1,3 @@
-#include "trace/builder.h"
-#include "base/array.h"
-#include "base/intern.h"
 #include "base/sort.h"
 #include "trace/builder_internal.h"
 

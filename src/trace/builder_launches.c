@@ -1,13 +1,8 @@
 /* Derived from launches and copies: captured graphs, missing records, collectives by copy engines or on the host,
  * device clocks that are ahead. */
-#include "base/array.h"
-#include "base/interval.h"
 #include "base/sort.h"
 #include "trace/builder_internal.h"
-#include "trace/kernel_names.h"
-#include "trace/trace.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 

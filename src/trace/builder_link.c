@@ -2,10 +2,7 @@
  * that, builders of parts of a file become one. */
 #include "trace/builder_internal.h"
 
-#include "base/array.h"
-#include "base/intern.h"
 #include "base/sort.h"
-#include "base/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

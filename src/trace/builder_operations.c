@@ -1,13 +1,10 @@
 /* Operations of the framework, the shapes of kernels and sizes of collectives that follow from them, and the callers of
  * host calls. */
-#include "base/array.h"
 #include "base/sort.h"
 #include "trace/builder_internal.h"
 #include "trace/operation_inputs.h"
-#include "trace/operations.h"
 
 #include <ctype.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 #include "trace/execution_trace.h"
-#include "base/arena.h"
 #include "base/sort.h"
 
 #include <stdatomic.h>

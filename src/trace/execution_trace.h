@@ -7,7 +7,6 @@
 #define AORTA_TRACE_EXECUTION_TRACE_H
 
 #include "trace/json_stream.h"
-#include "trace/operations.h"
 #include "trace/trace.h"
 
 struct aorta_execution_traces; /* of several processes */

@@ -2,11 +2,9 @@
  * joined from layers, and equal numbers in all traces. */
 #include "base/sort.h"
 #include "trace/infer.h"
-#include "trace/kernel_names.h"
 #include "trace/ranks.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
 #include "trace/infer.h"
 
 #include "base/sort.h"
-#include "trace/kernel_names.h"
-#include "trace/trace.h"
 
 #include <stdlib.h>
 

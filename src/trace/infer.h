@@ -5,9 +5,6 @@
 #include "base/arena.h"
 #include "trace/trace.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 /* The number of repetitions of a loop in a step: layers of a model run the same kernels, and only their times
  * differ. */
 struct aorta_layers {

@@ -6,7 +6,6 @@
 #include "trace/captures.h"
 #include "trace/execution_trace.h"
 #include "trace/infer.h"
-#include "trace/open.h"
 #include "trace/operation_inputs.h"
 #include "trace/ranks.h"
 #include "trace/reader.h"

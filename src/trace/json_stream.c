@@ -1,6 +1,5 @@
 #include "trace/json_stream.h"
 
-#include "base/json_value.h"
 #include "trace/source.h"
 
 #include <stdio.h>

@@ -15,9 +15,6 @@
 #include "base/json_value.h"
 #include "base/status.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 struct aorta_json_stream;
 struct aorta_source;
 

@@ -1,6 +1,5 @@
 /* Classes and categories of kernels by name, short names, and mangled C++ names. */
 #include "trace/kernel_names.h"
-#include "base/array.h"
 
 #include <ctype.h>
 #include <regex.h>

@@ -6,8 +6,6 @@
 #include "base/status.h"
 #include "trace/operations.h"
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
 
 enum aorta_kernel_class {

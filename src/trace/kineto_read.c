@@ -5,7 +5,6 @@
 #include "trace/reader.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* Finds the kind of a file, and calls its reader. */
-#include "trace/open.h"
 #include "base/files.h"
 #include "base/parallel.h"
 #include "base/sort.h"

@@ -3,7 +3,6 @@
 #define AORTA_TRACE_OPEN_H
 
 #include "trace/builder.h"
-#include "trace/trace.h"
 
 /* Reads one file, plain or gzip, by its content, and appends a trace for each process in it (mostly one). AORTA_IO:
  * cannot be read; AORTA_FORMAT: no trace of a known kind, or broken at the byte offset named. On failure the list is

@@ -1,5 +1,4 @@
 #include "trace/operation_inputs.h"
-#include "base/arena.h"
 #include "base/sort.h"
 
 #include <ctype.h>

@@ -2,7 +2,6 @@
 #ifndef AORTA_TRACE_OPERATION_INPUTS_H
 #define AORTA_TRACE_OPERATION_INPUTS_H
 
-#include "trace/operations.h"
 #include "trace/trace.h"
 
 enum { AORTA_INPUT_RANK = 8, AORTA_INPUTS = 16 };

@@ -1,4 +1,3 @@
-#include "trace/operations.h"
 #include "trace/operation_inputs.h"
 
 #include <math.h>

@@ -5,10 +5,6 @@
 #include "base/dtype.h"
 #include "base/json_value.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 /* Kinds of work that are limited by different peaks of a device. */
 enum aorta_work_class {
     AORTA_WORK_GEMM,        /* matrix products */

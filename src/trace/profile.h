@@ -11,10 +11,6 @@
 #include "base/interval.h"
 #include "base/status.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 enum aorta_role {
     AORTA_ROLE_COMPUTE,
     AORTA_ROLE_ALLREDUCE,

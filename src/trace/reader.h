@@ -4,7 +4,6 @@
 
 #include "trace/json_stream.h"
 #include "trace/open.h"
-#include "trace/trace.h"
 
 /* A reader of files that are recognized by their first bytes (unpacked). */
 struct aorta_trace_reader {

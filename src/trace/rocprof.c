@@ -1,10 +1,7 @@
 /* Collects the records of rocprofv3's files, and makes traces of them, one for each agent. */
 #include "trace/rocprof.h"
-#include "base/array.h"
 #include "base/intern.h"
 #include "base/sort.h"
-#include "trace/builder.h"
-#include "trace/open.h"
 
 #include <inttypes.h>
 #include <stdio.h>

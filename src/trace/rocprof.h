@@ -12,7 +12,6 @@
 #define AORTA_TRACE_ROCPROF_H
 
 #include "trace/open.h"
-#include "trace/trace.h"
 
 struct aorta_rocprof;
 

@@ -3,7 +3,6 @@
  * all files of the prefix are read. Columns are found by name, in any order. */
 #include "base/arena.h"
 #include "trace/csv.h"
-#include "trace/open.h"
 #include "trace/reader.h"
 #include "trace/rocprof.h"
 

@@ -1,6 +1,5 @@
 /* rocprofv3 --output-format json: {"rocprofiler-sdk-tool": [{metadata, agents, strings, kernel_symbols, …,
  * buffer_records: {kernel_dispatch: […], memory_copy: […], hip_api: […], …}}]}, one object for each process. */
-#include "trace/open.h"
 #include "trace/reader.h"
 #include "trace/rocprof.h"
 

@@ -1,9 +1,6 @@
 #include "trace/spool.h"
-#include "base/array.h"
 #include "base/files.h"
 #include "trace/builder_internal.h"
-#include "trace/kernel_names.h"
-#include "trace/open.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 #define AORTA_TRACE_SPOOL_H
 
 #include "base/arena.h"
-#include "trace/open.h"
 #include "trace/reader.h"
 #include "trace/spool_format.h"
 

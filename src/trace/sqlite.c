@@ -1,7 +1,6 @@
 #include "trace/sqlite.h"
 
 #include "base/sort.h"
-#include "trace/open.h"
 #include "trace/reader.h"
 
 #include <errno.h>

@@ -1,12 +1,9 @@
-#include "trace/trace.h"
 
-#include "base/array.h"
 #include "base/intern.h"
 #include "base/sort.h"
 #include "trace/execution_trace.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -14,12 +14,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "trace/kernel_names.h"
-#include "trace/operations.h"
 #include "trace/profile.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define AORTA_TRACE_NONE UINT32_MAX
 

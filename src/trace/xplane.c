@@ -1,7 +1,5 @@
 #include "trace/xplane.h"
-#include "base/arena.h"
 #include "base/sort.h"
-#include "trace/proto.h"
 #include "trace/reader.h"
 #include "trace/source.h"
 

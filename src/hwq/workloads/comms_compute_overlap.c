@@ -1,10 +1,8 @@
 /* Collectives on stream 0, products on all other streams: how much each slows the other, and the gain of overlap. */
 #include "device/gpu.h"
-#include "hwq/iterations.h"
 #include "hwq/limit.h"
 #include "hwq/operations.h"
 #include "hwq/run.h"
-#include "hwq/workload.h"
 
 #include <inttypes.h>
 #include <math.h>

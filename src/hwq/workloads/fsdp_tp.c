@@ -15,7 +15,6 @@
  * Rows of activations are ordered by position, then by sequence; columns of qkv by head, then query, key, value. So one
  * strided batched product computes all heads of all sequences of a part. */
 #include "base/collective.h"
-#include "hwq/iterations.h"
 #include "hwq/limit.h"
 #include "hwq/operations.h"
 #include "hwq/run.h"

@@ -1,7 +1,6 @@
 /* Conversions between fp32 and the 16-bit types, and the operations that need only these: cast, fill, add. */
 #include "base/half.h"
 #include "ops/cpu/block.h"
-#include "ops/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* Every GPU kernel of the operations as a table, their launch, and which are compiled ahead. */
 #include "ops/gpu/gpu.h"
-#include "ops/ops.h"
 
 #include <pthread.h>
 #include <stdlib.h>
