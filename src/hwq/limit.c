@@ -16,22 +16,20 @@ static const double by_gaps = 0.5;
 
 /* ---- what ran ---- */
 
-aorta_status aorta_hwq_busy_add(struct aorta_hwq_busy *busy, const struct aorta_hwq_spans *spans) {
-    struct aorta_span_times times;
-    if (spans->unstamped || !spans->count) return NULL;
+void aorta_hwq_busy_add(struct aorta_hwq_busy *busy, const struct aorta_hwq_spans *spans) {
+    if (spans->unstamped || !spans->count) return;
     for (size_t i = 0; i < spans->count; i++) {
         const struct aorta_span *span = &spans->items[i];
         if (span->kind == AORTA_SPAN_HOST) continue;
         busy->marked = busy->marked || span->marked;
         aorta_hwq_samples_add(&busy->kernel, (double)(span->end_ns - span->start_ns), &busy->memory);
     }
-    AORTA_TRY(aorta_spans_measure(spans->items, spans->count, &times));
+    const struct aorta_span_times times = aorta_spans_measure(spans->items, spans->count, &busy->memory);
     if (times.span_ns > 0)
         aorta_hwq_samples_add(&busy->idle, (double)times.idle_ns / (double)times.span_ns, &busy->memory);
     aorta_hwq_samples_add(&busy->busy, (double)times.busy_ns, &busy->memory);
     aorta_hwq_samples_add(&busy->host, (double)times.host_ns, &busy->memory);
     aorta_hwq_samples_add(&busy->sum, (double)times.sum_ns, &busy->memory);
-    return aorta_arena_check(&busy->memory, "samples");
 }
 
 /* ---- what limits ---- */
@@ -187,17 +185,15 @@ static void split_spans(struct iteration *iteration, const struct aorta_hwq_span
             iteration->work[iteration->work_count++] = spans->items[i];
 }
 
-aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans) {
+void aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans) {
     struct aorta_arena scratch = {0};
     struct iteration iteration = {.gaps = gaps};
     iteration.work = aorta_arena_raw(&scratch, spans->count * sizeof *iteration.work);
     iteration.call_ends = aorta_arena_raw(&scratch, spans->count * sizeof *iteration.call_ends);
-    aorta_status status = aorta_arena_check(&scratch, "the gaps of kernels");
-    if (!status) split_spans(&iteration, spans);
-    if (!status) status = aorta_gaps_on_streams(iteration.work, iteration.work_count, add_gap, &iteration);
-    if (!status) status = aorta_gaps_between_streams(iteration.work, iteration.work_count, add_gap, &iteration);
-    aorta_arena_free(&scratch);
-    return status ? status : aorta_arena_check(&gaps->memory, "samples");
+    if (!scratch.failed) split_spans(&iteration, spans);
+    aorta_gaps_on_streams(iteration.work, iteration.work_count, add_gap, &iteration, &scratch);
+    aorta_gaps_between_streams(iteration.work, iteration.work_count, add_gap, &iteration, &scratch);
+    aorta_arena_end(&scratch, &gaps->memory);
 }
 
 /* ---- the probe ----

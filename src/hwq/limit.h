@@ -29,7 +29,7 @@ struct aorta_hwq_gaps {                              /* zero-initialise; ns */
     struct aorta_hwq_samples inter, intra;           /* the device's, between streams and on one stream */
     struct aorta_hwq_samples host_inter, host_intra; /* the host's */
 };
-AORTA_MUST_USE aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans);
+void aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans);
 
 /* Runs the probe on the workload's streams, in turn; with one stream a second one of the same priority is created for
  * it. `file` (may be NULL) gets the stamps. Streams idle. */
@@ -43,7 +43,7 @@ struct aorta_hwq_busy {                       /* zero-initialise; one sample per
     struct aorta_hwq_samples kernel;          /* one sample per kernel */
     bool marked; /* some work is timed by kernels around it, so its time includes late launches */
 };
-AORTA_MUST_USE aorta_status aorta_hwq_busy_add(struct aorta_hwq_busy *busy, const struct aorta_hwq_spans *spans);
+void aorta_hwq_busy_add(struct aorta_hwq_busy *busy, const struct aorta_hwq_spans *spans);
 
 /* From result's latency, launches and gaps. `gate`: launches do not limit. */
 struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, const struct aorta_hwq_result *result,

@@ -150,8 +150,10 @@ static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
         if (spans->items[i].kind != AORTA_SPAN_HOST)
             stamped->streams_ns[spans->items[i].stream] += (double)(spans->items[i].end_ns - spans->items[i].start_ns);
     if (stamped->file) AORTA_TRY(aorta_hwq_stamps_file_add(stamped->file, "workload", spans));
-    AORTA_TRY(aorta_hwq_busy_add(&stamped->busy, spans));
-    return aorta_hwq_gaps_add(&stamped->gaps, spans);
+    aorta_hwq_busy_add(&stamped->busy, spans);
+    aorta_hwq_gaps_add(&stamped->gaps, spans);
+    AORTA_TRY(aorta_arena_check(&stamped->busy.memory, "samples"));
+    return aorta_arena_check(&stamped->gaps.memory, "samples");
 }
 
 /* The workload's median, or the probe's if the workload has no such gap. */

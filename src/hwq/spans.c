@@ -9,54 +9,32 @@
 
 /* ---- gaps ---- */
 
-static int by_start(const struct aorta_span *a, const struct aorta_span *b) {
-    const int start = aorta_order_int64(a->start_ns, b->start_ns);
-    return start ? start : aorta_order_int64(a->end_ns, b->end_ns);
-}
-
-static int order_by_start(const void *x, const void *y) {
-    const struct aorta_span *const *a = x, *const *b = y;
-    return by_start(*a, *b);
-}
-
-static int order_by_end(const void *x, const void *y) {
-    const struct aorta_span *const *a = x, *const *b = y;
-    const int end = aorta_order_int64((*a)->end_ns, (*b)->end_ns);
-    return end ? end : aorta_order_int64((*a)->start_ns, (*b)->start_ns);
-}
-
-static int order_by_stream(const void *x, const void *y) {
-    const struct aorta_span *const *a = x, *const *b = y;
-    const int stream = aorta_order_int64((*a)->stream, (*b)->stream);
-    return stream ? stream : by_start(*a, *b);
-}
+static AORTA_POINTER_ORDER(by_start, struct aorta_span, AORTA_UP(start_ns) AORTA_UP(end_ns));
+static AORTA_POINTER_ORDER(by_end, struct aorta_span, AORTA_UP(end_ns) AORTA_UP(start_ns));
+static AORTA_POINTER_ORDER(by_stream, struct aorta_span, AORTA_UP(stream) AORTA_UP(start_ns) AORTA_UP(end_ns));
 
 static const struct aorta_span **sort(const struct aorta_span *spans, size_t count,
-                                      int (*order)(const void *, const void *)) {
-    const struct aorta_span **sorted = malloc((count + 1) * sizeof *sorted);
+                                      int (*order)(const void *, const void *), struct aorta_arena *memory) {
+    const struct aorta_span **sorted = aorta_arena_raw(memory, count * sizeof *sorted);
     for (size_t i = 0; sorted && i < count; i++) sorted[i] = &spans[i];
     if (sorted) qsort(sorted, count, sizeof *sorted, order);
     return sorted;
 }
 
-static aorta_status no_memory(size_t count) {
-    return AORTA_ERROR(AORTA_MEMORY, "no memory to sort %zu kernels", count);
-}
-
-aorta_status aorta_gaps_on_streams(const struct aorta_span *spans, size_t count, aorta_gap_visitor visit, void *user) {
-    const struct aorta_span **sorted = sort(spans, count, order_by_stream);
-    if (!sorted) return no_memory(count);
-    for (size_t i = 1; i < count; i++)
+void aorta_gaps_on_streams(const struct aorta_span *spans, size_t count, aorta_gap_visitor visit, void *user,
+                           struct aorta_arena *memory) {
+    const struct aorta_span **sorted = sort(spans, count, by_stream, memory);
+    for (size_t i = 1; sorted && i < count; i++)
         if (sorted[i]->stream == sorted[i - 1]->stream) visit(user, sorted[i - 1], sorted[i]);
-    free(sorted);
-    return NULL;
 }
 
 /* `ended` counts the spans that ended before the current start. A span without length may be among them itself. */
-static void visit_last_ends(const struct aorta_span *const *starts, const struct aorta_span *const *ends, size_t count,
-                            aorta_gap_visitor visit, void *user) {
+void aorta_gaps_between_streams(const struct aorta_span *spans, size_t count, aorta_gap_visitor visit, void *user,
+                                struct aorta_arena *memory) {
+    const struct aorta_span **starts = sort(spans, count, by_start, memory),
+                            **ends = sort(spans, count, by_end, memory);
     size_t ended = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; ends && i < count; i++) {
         const struct aorta_span *span = starts[i];
         while (ended < count && ends[ended]->end_ns <= span->start_ns) ended++;
         size_t last = ended;
@@ -65,44 +43,29 @@ static void visit_last_ends(const struct aorta_span *const *starts, const struct
     }
 }
 
-aorta_status aorta_gaps_between_streams(const struct aorta_span *spans, size_t count, aorta_gap_visitor visit,
-                                        void *user) {
-    const struct aorta_span **starts = sort(spans, count, order_by_start), **ends = sort(spans, count, order_by_end);
-    aorta_status status = starts && ends ? NULL : no_memory(count);
-    if (!status) visit_last_ends(starts, ends, count, visit, user);
-    free(starts);
-    free(ends);
-    return status;
-}
-
 /* ---- busy time ---- */
 
-static void measure(const struct aorta_span *spans, size_t count, struct aorta_intervals sets[3],
-                    struct aorta_span_times *times) {
-    struct aorta_intervals *work = &sets[0], *calls = &sets[1], *alone = &sets[2];
+struct aorta_span_times aorta_spans_measure(const struct aorta_span *spans, size_t count, struct aorta_arena *memory) {
+    struct aorta_intervals work = {0}, calls = {0}, alone = {0};
+    struct aorta_span_times times = {0};
     int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
     for (size_t i = 0; i < count; i++) {
         const struct aorta_span *span = &spans[i];
         const bool host = span->kind == AORTA_SPAN_HOST;
-        aorta_intervals_add(host ? calls : work, span->start_ns, span->end_ns);
-        if (!host) times->sum_ns += span->end_ns - span->start_ns;
+        aorta_intervals_add(host ? &calls : &work, span->start_ns, span->end_ns);
+        if (!host) times.sum_ns += span->end_ns - span->start_ns;
         if (span->start_ns < first_ns) first_ns = span->start_ns;
         if (span->end_ns > last_ns) last_ns = span->end_ns;
     }
-    aorta_intervals_subtract(calls, work, alone);
-    times->span_ns = count ? last_ns - first_ns : 0;
-    times->busy_ns = aorta_intervals_length(work);
-    times->host_ns = aorta_intervals_length(alone);
-    times->idle_ns = times->span_ns - times->busy_ns - times->host_ns;
-}
-
-aorta_status aorta_spans_measure(const struct aorta_span *spans, size_t count, struct aorta_span_times *times) {
-    struct aorta_intervals sets[3] = {{0}};
-    *times = (struct aorta_span_times){0};
-    measure(spans, count, sets, times);
-    aorta_status status = aorta_intervals_check(&sets[2]);
-    for (int i = 0; i < 3; i++) aorta_intervals_free(&sets[i]);
-    return status;
+    aorta_intervals_subtract(&calls, &work, &alone);
+    times.span_ns = count ? last_ns - first_ns : 0;
+    times.busy_ns = aorta_intervals_length(&work);
+    times.host_ns = aorta_intervals_length(&alone);
+    times.idle_ns = times.span_ns - times.busy_ns - times.host_ns;
+    aorta_intervals_end(&work, memory);
+    aorta_intervals_end(&calls, memory);
+    aorta_intervals_end(&alone, memory);
+    return times;
 }
 
 /* ---- what each hardware queue ran, which streams used it, and the gaps between its kernels ---- */
@@ -142,16 +105,15 @@ static struct aorta_gap_summary summarise(const struct gap_list *list, const str
 }
 
 /* `kernels`: all kernels of the device. */
-static aorta_status find_stream_gaps(struct analysis *analysis, const struct aorta_span *kernels, size_t count) {
+static void find_stream_gaps(struct analysis *analysis, const struct aorta_span *kernels, size_t count) {
     const struct gap_list none = {0};
     struct gap_list intra = {.items = aorta_arena_raw(&analysis->scratch, count * sizeof(double))};
     struct gap_list inter = {.items = aorta_arena_raw(&analysis->scratch, count * sizeof(double))};
-    if (!inter.items) return NULL;
-    AORTA_TRY(aorta_gaps_on_streams(kernels, count, add_gap, &intra));
-    AORTA_TRY(aorta_gaps_between_streams(kernels, count, add_gap, &inter));
+    if (!inter.items) return;
+    aorta_gaps_on_streams(kernels, count, add_gap, &intra, &analysis->scratch);
+    aorta_gaps_between_streams(kernels, count, add_gap, &inter, &analysis->scratch);
     analysis->queues->intra = summarise(&intra, &none);
     analysis->queues->inter = summarise(&inter, &none);
-    return NULL;
 }
 
 /* ---- unions ---- */
@@ -195,23 +157,9 @@ static void describe_queue(struct analysis *analysis, const struct aorta_span *s
 
 /* ---- the device ---- */
 
-static int by_queue(const void *x, const void *y) {
-    const struct aorta_span *a = x, *b = y;
-    const int queue = aorta_order_int64(a->queue, b->queue);
-    return queue ? queue : by_start(a, b);
-}
-
-static int by_stream_and_queue(const void *x, const void *y) {
-    const struct aorta_span *a = x, *b = y;
-    const int stream = aorta_order_int64(a->stream, b->stream);
-    return stream ? stream : aorta_order_int64(a->queue, b->queue);
-}
-
-static int most_kernels_first(const void *x, const void *y) {
-    const struct aorta_queue *a = x, *b = y;
-    if (a->kernels != b->kernels) return a->kernels < b->kernels ? 1 : -1;
-    return aorta_order_int64(a->id, b->id);
-}
+static AORTA_ORDER(by_queue, struct aorta_span, AORTA_UP(queue) AORTA_UP(start_ns) AORTA_UP(end_ns));
+static AORTA_ORDER(by_stream_and_queue, struct aorta_span, AORTA_UP(stream) AORTA_UP(queue));
+static AORTA_ORDER(most_kernels_first, struct aorta_queue, AORTA_DOWN(kernels) AORTA_UP(id));
 
 static void describe_queues(struct analysis *analysis) {
     const struct gap_list none = {0};
@@ -243,7 +191,7 @@ static size_t count_streams_on_several(struct aorta_span *spans, size_t count) {
     return several;
 }
 
-static aorta_status describe_device(struct analysis *analysis, struct aorta_span *kernels) {
+static void describe_device(struct analysis *analysis, struct aorta_span *kernels) {
     struct aorta_queue_usage *queues = analysis->queues;
     int64_t first_ns = INT64_MAX, last_ns = INT64_MIN, sum_ns = 0;
     for (size_t i = 0; i < analysis->count; i++) {
@@ -261,11 +209,10 @@ static aorta_status describe_device(struct analysis *analysis, struct aorta_span
     queues->busy_ns = measure_union(analysis->spans, analysis->count, &analysis->scratch);
     const int64_t kernels_ns = measure_union(kernels, queues->kernels, &analysis->scratch);
     queues->parallel = kernels_ns > 0 ? (double)sum_ns / (double)kernels_ns : NAN;
-    AORTA_TRY(find_stream_gaps(analysis, kernels, queues->kernels));
+    find_stream_gaps(analysis, kernels, queues->kernels);
     describe_queues(analysis);
     queues->streams_on_several = count_streams_on_several(analysis->spans, analysis->count);
     analysis->scratch.failed |= queues->arena.failed;
-    return aorta_arena_check(&analysis->scratch, "the kernels of queues");
 }
 
 aorta_status aorta_queue_usage_measure(struct aorta_span *spans, size_t count, struct aorta_queue_usage *queues) {
@@ -275,8 +222,8 @@ aorta_status aorta_queue_usage_measure(struct aorta_span *spans, size_t count, s
     struct aorta_span *kernels = aorta_arena_raw(&analysis.scratch, count * sizeof *kernels);
     analysis.same_stream.items = aorta_arena_raw(&analysis.scratch, count * sizeof(double));
     analysis.other_stream.items = aorta_arena_raw(&analysis.scratch, count * sizeof(double));
+    if (!analysis.scratch.failed) describe_device(&analysis, kernels);
     aorta_status status = aorta_arena_check(&analysis.scratch, "the kernels of queues");
-    if (!status) status = describe_device(&analysis, kernels);
     aorta_arena_free(&analysis.scratch);
     if (status) aorta_queue_usage_free(queues);
     return status;

@@ -22,13 +22,13 @@ struct aorta_span {
 /* Gets both spans of each gap; the gap is after->start_ns − before->end_ns, below 0 where the two overlap. */
 typedef void (*aorta_gap_visitor)(void *user, const struct aorta_span *before, const struct aorta_span *after);
 
-/* Each span and the next one (by start) of the same stream. */
-AORTA_MUST_USE aorta_status aorta_gaps_on_streams(const struct aorta_span *spans, size_t count, aorta_gap_visitor visit,
-                                                  void *user);
+/* Each span and the next one (by start) of the same stream. Nothing is visited if `memory` is exhausted. */
+void aorta_gaps_on_streams(const struct aorta_span *spans, size_t count, aorta_gap_visitor visit, void *user,
+                           struct aorta_arena *memory);
 /* Each span and the last span of the device that ended before it, if that is on another stream. The gap is the device's
  * time to continue on another stream. */
-AORTA_MUST_USE aorta_status aorta_gaps_between_streams(const struct aorta_span *spans, size_t count,
-                                                       aorta_gap_visitor visit, void *user);
+void aorta_gaps_between_streams(const struct aorta_span *spans, size_t count, aorta_gap_visitor visit, void *user,
+                                struct aorta_arena *memory);
 
 /* How the time from the first start to the last end divides, ns. */
 struct aorta_span_times {
@@ -36,8 +36,7 @@ struct aorta_span_times {
     int64_t busy_ns, host_ns, idle_ns; /* device work runs; only a call of the host does; nothing does */
     int64_t sum_ns;                    /* of the durations of device work */
 };
-AORTA_MUST_USE aorta_status aorta_spans_measure(const struct aorta_span *spans, size_t count,
-                                                struct aorta_span_times *times);
+struct aorta_span_times aorta_spans_measure(const struct aorta_span *spans, size_t count, struct aorta_arena *memory);
 
 /* ---- queues ---- */
 

@@ -28,7 +28,7 @@ static void test_gaps_of_a_known_iteration(void **state) {
     add(&spans, 0, 13, 20);
     add(&spans, 0, 50, 60);
     add(&spans, 1, 35, 40);
-    check_ok(aorta_hwq_gaps_add(&gaps, &spans));
+    aorta_hwq_gaps_add(&gaps, &spans);
     assert_int_equal(gaps.intra.count, 3);
     assert_true(aorta_hwq_samples_median(&gaps.intra) == 5);
     assert_int_equal(gaps.inter.count, 2);
@@ -48,7 +48,7 @@ static void test_gaps_of_the_host_are_separate(void **state) {
     struct aorta_hwq_gaps gaps = {0}, replayed = {0};
     (void)state;
     for (size_t i = 0; i < sizeof items / sizeof *items; i++) check_ok(aorta_hwq_spans_add(&spans, &items[i]));
-    check_ok(aorta_hwq_gaps_add(&gaps, &spans));
+    aorta_hwq_gaps_add(&gaps, &spans);
     assert_int_equal(gaps.intra.count, 1);
     assert_true(gaps.intra.items[0] == 3);
     assert_int_equal(gaps.inter.count, 0);
@@ -57,7 +57,7 @@ static void test_gaps_of_the_host_are_separate(void **state) {
     assert_int_equal(gaps.host_inter.count, 1);
     assert_true(gaps.host_inter.items[0] == 15);
     for (size_t i = 0; i < spans.count; i++) spans.items[i].launch_ns = INT64_MIN; /* a replay */
-    check_ok(aorta_hwq_gaps_add(&replayed, &spans));
+    aorta_hwq_gaps_add(&replayed, &spans);
     assert_int_equal(replayed.intra.count, 2);
     assert_int_equal(replayed.inter.count, 1);
     assert_int_equal(replayed.host_intra.count + replayed.host_inter.count, 0);
@@ -78,7 +78,7 @@ static void test_gaps_around_calls_of_the_host(void **state) {
     struct aorta_hwq_gaps gaps = {0};
     (void)state;
     for (size_t i = 0; i < sizeof items / sizeof *items; i++) check_ok(aorta_hwq_spans_add(&spans, &items[i]));
-    check_ok(aorta_hwq_gaps_add(&gaps, &spans));
+    aorta_hwq_gaps_add(&gaps, &spans);
     assert_int_equal(gaps.intra.count, 2);
     assert_true(gaps.intra.items[0] == 3 && gaps.intra.items[1] == 4);
     assert_int_equal(gaps.inter.count, 0);
@@ -94,7 +94,7 @@ static void test_a_span_without_length_does_not_precede_itself(void **state) {
     (void)state;
     add(&spans, 0, 0, 4);
     add(&spans, 1, 6, 6);
-    check_ok(aorta_hwq_gaps_add(&gaps, &spans));
+    aorta_hwq_gaps_add(&gaps, &spans);
     assert_int_equal(gaps.inter.count, 1);
     assert_true(gaps.inter.items[0] == 2);
     assert_true(isnan(aorta_hwq_samples_median(&gaps.intra)));
