@@ -222,9 +222,8 @@ size_t aorta_attention_scratch_bytes(const struct aorta_device *device, struct a
 
 aorta_status aorta_attention_forward(struct aorta_stream *stream, const struct aorta_attention_args *a) {
     AORTA_TRY(check_attention(forward_kernel.name, &a->shape));
-    return aorta_ops_launch(
-        stream, &forward_kernel, a->shape.batch, a, sizeof *a,
-        AORTA_POINTERS({"qkv", a->qkv}, {"out", a->out}, {"saved", a->saved}, {"scratch", a->scratch}));
+    return aorta_ops_launch(stream, &forward_kernel, a->shape.batch, a, sizeof *a,
+                            AORTA_POINTERS(a->qkv, a->out, a->saved, a->scratch));
 }
 
 /* `out_in` is needed on devices that do not save the probabilities. */
@@ -236,8 +235,7 @@ aorta_status aorta_attention_backward(struct aorta_stream *stream, const struct 
         return aorta_fill_bytes(stream, a->dbias, 0, (size_t)(3 * shape->heads * shape->head_dim) * sizeof *a->dbias);
     }
     return aorta_ops_launch(stream, &backward_kernel, shape->batch, a, sizeof *a,
-                            AORTA_POINTERS({"qkv", a->qkv}, {"out", a->out_in}, {"saved", a->saved_in},
-                                           {"dout", a->dout}, {"dqkv", a->dqkv}, {"scratch", a->scratch}));
+                            AORTA_POINTERS(a->qkv, a->out_in, a->saved_in, a->dout, a->dqkv, a->scratch));
 }
 
 /* ---- softmax, scores and the cross-entropy loss ---- */
@@ -324,21 +322,20 @@ static aorta_status check_softmax(const char *operation, const struct aorta_soft
 
 aorta_status aorta_softmax_forward(struct aorta_stream *stream, const struct aorta_softmax_args *a) {
     AORTA_TRY(check_softmax(softmax_forward_kernel.name, &a->shape));
-    return aorta_ops_launch(stream, &softmax_forward_kernel, a->shape.rows, a, sizeof *a,
-                            AORTA_POINTERS({"x", a->x}, {"p", a->out}));
+    return aorta_ops_launch(stream, &softmax_forward_kernel, a->shape.rows, a, sizeof *a, AORTA_POINTERS(a->x, a->out));
 }
 
 aorta_status aorta_softmax_backward(struct aorta_stream *stream, const struct aorta_softmax_args *a) {
     AORTA_TRY(check_softmax(softmax_backward_kernel.name, &a->shape));
     return aorta_ops_launch(stream, &softmax_backward_kernel, a->shape.rows, a, sizeof *a,
-                            AORTA_POINTERS({"p", a->x}, {"dp", a->dp}, {"dx", a->out}));
+                            AORTA_POINTERS(a->x, a->dp, a->out));
 }
 
 aorta_status aorta_cross_entropy(struct aorta_stream *stream, const struct aorta_cross_entropy_args *a) {
     AORTA_TRY(
         aorta_check_sizes(cross_entropy_kernel.name, AORTA_SIZES({"rows", a->rows, 0}, {"classes", a->classes, 1})));
     return aorta_ops_launch(stream, &cross_entropy_kernel, a->rows, a, sizeof *a,
-                            AORTA_POINTERS({"x", a->x}, {"labels", a->labels}, {"losses", a->losses}, {"dx", a->dx}));
+                            AORTA_POINTERS(a->x, a->labels, a->losses, a->dx));
 }
 
 /* ---- of a product ---- */
@@ -366,10 +363,10 @@ static struct aorta_gpu_grid scores_grid(const struct aorta_products *shape) {
 AORTA_PLAIN_KERNEL(scores_forward, NULL, aorta_scores_args, scores_grid(&a->shape));
 AORTA_PLAIN_KERNEL(scores_backward, NULL, aorta_scores_args, scores_grid(&a->shape));
 
-static aorta_status check_scores(const char *operation, const struct aorta_products *s,
-                                 const struct aorta_named_pointer *pointers) {
+static aorta_status check_scores(const char *operation, const struct aorta_products *s, const char *names,
+                                 const void *const *pointers) {
     if (!s->transpose_a && s->transpose_b && !s->accumulate && s->ldc == s->n && s->c_batch == s->m * s->n)
-        return aorta_check_pointers(operation, pointers);
+        return aorta_check_pointers(operation, names, pointers);
     return AORTA_ERROR(AORTA_INTERNAL, "%s: products must be a·bᵀ, their rows and matrices side by side", operation);
 }
 
@@ -380,8 +377,7 @@ static struct aorta_softmax softmax_of(const struct aorta_scores_args *a) {
 aorta_status aorta_scores_forward(struct aorta_stream *stream, const struct aorta_scores_args *a) {
     const struct aorta_products_args products = {.shape = a->shape, .a = a->a, .b = a->b, .c = a->out};
     const struct aorta_softmax_args softmax = {.shape = softmax_of(a), .x = a->out, .out = a->out};
-    AORTA_TRY(
-        check_scores(scores_forward_kernel.name, &a->shape, AORTA_POINTERS({"a", a->a}, {"b", a->b}, {"p", a->out})));
+    AORTA_TRY(check_scores(scores_forward_kernel.name, &a->shape, AORTA_POINTERS(a->a, a->b, a->out)));
     if (aorta_ops_gpu_scores_fit(stream, a)) return aorta_launch(stream, &scores_forward_kernel, a, sizeof *a);
     AORTA_TRY(aorta_products_run(stream, &products));
     return aorta_softmax_forward(stream, &softmax);
@@ -390,8 +386,7 @@ aorta_status aorta_scores_forward(struct aorta_stream *stream, const struct aort
 aorta_status aorta_scores_backward(struct aorta_stream *stream, const struct aorta_scores_args *a) {
     const struct aorta_products_args products = {.shape = a->shape, .a = a->a, .b = a->b, .c = a->out};
     const struct aorta_softmax_args softmax = {.shape = softmax_of(a), .x = a->p, .dp = a->out, .out = a->out};
-    AORTA_TRY(check_scores(scores_backward_kernel.name, &a->shape,
-                           AORTA_POINTERS({"a", a->a}, {"b", a->b}, {"p", a->p}, {"dx", a->out})));
+    AORTA_TRY(check_scores(scores_backward_kernel.name, &a->shape, AORTA_POINTERS(a->a, a->b, a->p, a->out)));
     if (aorta_ops_gpu_scores_fit(stream, a)) return aorta_launch(stream, &scores_backward_kernel, a, sizeof *a);
     AORTA_TRY(aorta_products_run(stream, &products));
     return aorta_softmax_backward(stream, &softmax);

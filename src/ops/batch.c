@@ -74,10 +74,9 @@ aorta_status aorta_draw_batch(struct aorta_stream *stream, const struct aorta_ba
         draw_kernel.name, AORTA_SIZES({"samples", draw->samples, 1}, {"positions", draw->positions, 1},
                                       {"dense_columns", draw->dense_columns, 1},
                                       {"sparse_columns", draw->sparse_columns, 1}, {"count", draw->order.count, 1})));
-    return aorta_ops_launch(stream, &draw_kernel, draw->samples, draw, sizeof *draw,
-                            AORTA_POINTERS({"quantiles", draw->quantiles}, {"dense", draw->dense},
-                                           {"categorical", draw->categorical}, {"target", draw->target},
-                                           {"importance", draw->importance}));
+    return aorta_ops_launch(
+        stream, &draw_kernel, draw->samples, draw, sizeof *draw,
+        AORTA_POINTERS(draw->quantiles, draw->dense, draw->categorical, draw->target, draw->importance));
 }
 
 /* ---- images ---- */
@@ -172,14 +171,14 @@ static aorta_status check_image(const char *operation, const struct aorta_image 
 static aorta_status run(struct aorta_stream *stream, const struct aorta_kernel *kernel,
                         const struct aorta_image_args *a) {
     AORTA_TRY(check_image(kernel->name, &a->shape));
-    return aorta_ops_launch(stream, kernel, a->shape.images, a, sizeof *a, AORTA_POINTERS({"x", a->x}, {"y", a->y}));
+    return aorta_ops_launch(stream, kernel, a->shape.images, a, sizeof *a, AORTA_POINTERS(a->x, a->y));
 }
 
 aorta_status aorta_image_prepare(struct aorta_stream *stream, const struct aorta_image_args *a) {
     if (a->shape.channels > MOST_COLOURS)
         return AORTA_ERROR(AORTA_INTERNAL, "image_prepare: channels is %lld, at most %d", (long long)a->shape.channels,
                            MOST_COLOURS);
-    if (a->shape.images > 0) AORTA_TRY(aorta_check_pointer(image_prepare_kernel.name, "flips", a->flips));
+    if (a->shape.images > 0) AORTA_TRY(aorta_check_pointers(image_prepare_kernel.name, AORTA_POINTERS(a->flips)));
     return run(stream, &image_prepare_kernel, a);
 }
 

@@ -168,7 +168,7 @@ static aorta_status check_embedding(const char *operation, const struct aorta_em
 aorta_status aorta_embedding_forward(struct aorta_stream *stream, const struct aorta_embedding_args *a) {
     AORTA_TRY(check_embedding(forward_kernel.name, &a->shape));
     return aorta_ops_launch(stream, &forward_kernel, a->shape.rows, a, sizeof *a,
-                            AORTA_POINTERS({"ids", a->ids}, {"table", a->table}, {"y", a->y}));
+                            AORTA_POINTERS(a->ids, a->table, a->y));
 }
 
 size_t aorta_embedding_order_bytes(const struct aorta_device *device, struct aorta_embedding shape) {
@@ -177,14 +177,13 @@ size_t aorta_embedding_order_bytes(const struct aorta_device *device, struct aor
 
 aorta_status aorta_embedding_order(struct aorta_stream *stream, const struct aorta_embedding_args *a) {
     AORTA_TRY(check_embedding(order_kernel.name, &a->shape));
-    return aorta_ops_launch(stream, &order_kernel, a->shape.rows, a, sizeof *a,
-                            AORTA_POINTERS({"ids", a->ids}, {"order", a->order}));
+    return aorta_ops_launch(stream, &order_kernel, a->shape.rows, a, sizeof *a, AORTA_POINTERS(a->ids, a->order));
 }
 
 aorta_status aorta_embedding_backward(struct aorta_stream *stream, const struct aorta_embedding_args *a) {
     AORTA_TRY(check_embedding(backward_kernel.name, &a->shape));
     return aorta_ops_launch(stream, &backward_kernel, a->shape.rows, a, sizeof *a,
-                            AORTA_POINTERS({"ids", a->ids}, {"dy", a->dy}, {"dtable", a->dtable}));
+                            AORTA_POINTERS(a->ids, a->dy, a->dtable));
 }
 
 /* ---- jagged lists of ids ---- */
@@ -278,7 +277,7 @@ static const struct aorta_kernel split_kernel = {"jagged_split", run_split, spli
 aorta_status aorta_jagged_offsets(struct aorta_stream *stream, int64_t count, const int32_t *lengths,
                                   int64_t *offsets) {
     AORTA_TRY(aorta_check_size(offsets_kernel.name, "count", count, 0));
-    AORTA_TRY(aorta_check_pointer(offsets_kernel.name, "offsets", offsets));
+    AORTA_TRY(aorta_check_pointers(offsets_kernel.name, AORTA_POINTERS(offsets)));
     const struct aorta_jagged_offsets_args args = {count, lengths, offsets};
     return aorta_launch(stream, &offsets_kernel, &args, sizeof args);
 }

@@ -130,23 +130,20 @@ aorta_status aorta_cache_attend(struct aorta_stream *stream, const struct aorta_
     AORTA_TRY(aorta_check_sizes(name, AORTA_SIZES({"first", a->first, 0}, {"queries", a->queries, 1},
                                                   {"fresh", a->shape.fresh, a->first + a->queries})));
     return aorta_ops_launch(stream, &attend_kernel, a->shape.batch, a, sizeof *a,
-                            AORTA_POINTERS({"qkv", a->qkv}, {"keys", a->keys}, {"values", a->values},
-                                           {"positions", a->positions}, {"out", a->out}));
+                            AORTA_POINTERS(a->qkv, a->keys, a->values, a->positions, a->out));
 }
 
 aorta_status aorta_cache_append(struct aorta_stream *stream, const struct aorta_cache_append_args *a) {
     const char *name = cache_append_kernel.name;
     AORTA_TRY(check_cache(name, &a->shape));
     AORTA_TRY(aorta_check_size(name, "window", a->shape.window, a->shape.fresh));
-    return aorta_ops_launch(
-        stream, &cache_append_kernel, a->shape.batch, a, sizeof *a,
-        AORTA_POINTERS({"qkv", a->qkv}, {"keys", a->keys}, {"values", a->values}, {"positions", a->positions}));
+    return aorta_ops_launch(stream, &cache_append_kernel, a->shape.batch, a, sizeof *a,
+                            AORTA_POINTERS(a->qkv, a->keys, a->values, a->positions));
 }
 
 aorta_status aorta_cache_advance(struct aorta_stream *stream, const struct aorta_cache_advance_args *a) {
     AORTA_TRY(aorta_check_size(cache_advance_kernel.name, "batch", a->batch, 0));
-    return aorta_ops_launch(stream, &cache_advance_kernel, a->batch, a, sizeof *a,
-                            AORTA_POINTERS({"positions", a->positions}));
+    return aorta_ops_launch(stream, &cache_advance_kernel, a->batch, a, sizeof *a, AORTA_POINTERS(a->positions));
 }
 
 /* ---- sampling ---- */
@@ -236,8 +233,7 @@ static const struct aorta_kernel accept_kernel = {"accept", accept, accept_gpu};
 
 aorta_status aorta_sample(struct aorta_stream *stream, const struct aorta_sample_args *a) {
     AORTA_TRY(aorta_check_sizes(sample_kernel.name, AORTA_SIZES({"rows", a->rows, 0}, {"vocab", a->vocab, 1})));
-    return aorta_ops_launch(stream, &sample_kernel, a->rows, a, sizeof *a,
-                            AORTA_POINTERS({"x", a->x}, {"logsums", a->logsums}));
+    return aorta_ops_launch(stream, &sample_kernel, a->rows, a, sizeof *a, AORTA_POINTERS(a->x, a->logsums));
 }
 
 aorta_status aorta_accept(struct aorta_stream *stream, const struct aorta_accept_args *a) {
@@ -246,10 +242,9 @@ aorta_status aorta_accept(struct aorta_stream *stream, const struct aorta_accept
         accept_kernel.name, AORTA_SIZES({"batch", s->batch, 1}, {"drafted", s->drafted, 1}, {"vocab", s->vocab, 1})));
     if (s->drafted > MOST_DRAFTED)
         return AORTA_ERROR(AORTA_INTERNAL, "accept: drafted is %lld, at most %d", (long long)s->drafted, MOST_DRAFTED);
-    AORTA_TRY(aorta_check_pointers(
-        accept_kernel.name, AORTA_POINTERS({"tokens", a->tokens}, {"q", a->q}, {"q_logsums", a->q_logsums}, {"p", a->p},
-                                           {"p_logsums", a->p_logsums}, {"step", a->step}, {"next", a->next},
-                                           {"totals", a->totals}, {"accepted", a->accepted}, {"counts", a->counts})));
+    AORTA_TRY(
+        aorta_check_pointers(accept_kernel.name, AORTA_POINTERS(a->tokens, a->q, a->q_logsums, a->p, a->p_logsums,
+                                                                a->step, a->next, a->totals, a->accepted, a->counts)));
     return aorta_launch(stream, &accept_kernel, a, sizeof *a);
 }
 
@@ -303,14 +298,12 @@ aorta_status aorta_top(struct aorta_stream *stream, const struct aorta_top_args 
     if (a->width > AORTA_TOP_WIDTH)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "top: rows of %lld; they have at most %d elements", (long long)a->width,
                            AORTA_TOP_WIDTH);
-    return aorta_ops_launch(stream, &top_kernel, a->rows, a, sizeof *a,
-                            AORTA_POINTERS({"x", a->x}, {"places", a->places}, {"values", a->values}));
+    return aorta_ops_launch(stream, &top_kernel, a->rows, a, sizeof *a, AORTA_POINTERS(a->x, a->places, a->values));
 }
 
 aorta_status aorta_normalise_rows(struct aorta_stream *stream, const struct aorta_normalise_args *a) {
     AORTA_TRY(aorta_check_sizes(normalise_rows_kernel.name, AORTA_SIZES({"rows", a->rows, 0}, {"width", a->width, 1})));
-    return aorta_ops_launch(stream, &normalise_rows_kernel, a->rows, a, sizeof *a,
-                            AORTA_POINTERS({"x", a->x}, {"y", a->y}));
+    return aorta_ops_launch(stream, &normalise_rows_kernel, a->rows, a, sizeof *a, AORTA_POINTERS(a->x, a->y));
 }
 
 /* ---- routing to experts ---- */
@@ -408,18 +401,17 @@ static aorta_status check_route(const char *operation, const struct aorta_route 
 aorta_status aorta_route_plan(struct aorta_stream *stream, const struct aorta_route_args *a) {
     AORTA_TRY(check_route(plan_kernel.name, &a->shape));
     return aorta_ops_launch(stream, &plan_kernel, a->shape.experts, a, sizeof *a,
-                            AORTA_POINTERS({"logits", a->logits}, {"choices", a->choices}, {"slots", a->slots},
-                                           {"owners", a->owners}, {"loads", a->loads}, {"weights", a->weights}));
+                            AORTA_POINTERS(a->logits, a->choices, a->slots, a->owners, a->loads, a->weights));
 }
 
 aorta_status aorta_route_dispatch(struct aorta_stream *stream, const struct aorta_route_args *a) {
     AORTA_TRY(check_route(route_dispatch_kernel.name, &a->shape));
     return aorta_ops_launch(stream, &route_dispatch_kernel, a->shape.experts, a, sizeof *a,
-                            AORTA_POINTERS({"owners", a->owners}, {"x", a->x}, {"to", a->y}));
+                            AORTA_POINTERS(a->owners, a->x, a->y));
 }
 
 aorta_status aorta_route_combine(struct aorta_stream *stream, const struct aorta_route_args *a) {
     AORTA_TRY(check_route(route_combine_kernel.name, &a->shape));
     return aorta_ops_launch(stream, &route_combine_kernel, a->shape.tokens, a, sizeof *a,
-                            AORTA_POINTERS({"slots", a->slots}, {"weights", a->weights}, {"z", a->x}, {"y", a->y}));
+                            AORTA_POINTERS(a->slots, a->weights, a->x, a->y));
 }

@@ -188,22 +188,21 @@ aorta_status aorta_linear_forward(struct aorta_stream *stream, const struct aort
     const struct aorta_kernel *kernel = a->relu ? &relu_kernel : &forward_kernel;
     AORTA_TRY(check_linear(kernel->name, &a->shape));
     if (a->shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(kernel->name, AORTA_POINTERS({"x", a->x}, {"weight", a->weight}, {"y", a->y})));
-    if (a->relu) AORTA_TRY(aorta_check_pointer(kernel->name, "bias", a->bias));
+    AORTA_TRY(aorta_check_pointers(kernel->name, AORTA_POINTERS(a->x, a->weight, a->y)));
+    if (a->relu) AORTA_TRY(aorta_check_pointers(kernel->name, AORTA_POINTERS(a->bias)));
     return aorta_launch(stream, kernel, a, sizeof *a);
 }
 
 aorta_status aorta_linear_backward_input(struct aorta_stream *stream, const struct aorta_linear_args *a) {
     AORTA_TRY(check_linear(input_kernel.name, &a->shape));
     return aorta_ops_launch(stream, &input_kernel, a->shape.rows, a, sizeof *a,
-                            AORTA_POINTERS({"dy", a->dy}, {"weight", a->weight}, {"dx", a->dx}));
+                            AORTA_POINTERS(a->dy, a->weight, a->dx));
 }
 
 aorta_status aorta_linear_backward_weight(struct aorta_stream *stream, const struct aorta_linear_args *a) {
     AORTA_TRY(check_linear(weight_kernel.name, &a->shape));
-    AORTA_TRY(aorta_check_pointer(weight_kernel.name, "dweight", a->dweight));
-    if (a->shape.rows > 0)
-        AORTA_TRY(aorta_check_pointers(weight_kernel.name, AORTA_POINTERS({"x", a->x}, {"dy", a->dy})));
+    AORTA_TRY(aorta_check_pointers(weight_kernel.name, AORTA_POINTERS(a->dweight)));
+    if (a->shape.rows > 0) AORTA_TRY(aorta_check_pointers(weight_kernel.name, AORTA_POINTERS(a->x, a->dy)));
     return aorta_launch(stream, &weight_kernel, a, sizeof *a);
 }
 
@@ -214,6 +213,5 @@ aorta_status aorta_products_run(struct aorta_stream *stream, const struct aorta_
                                                   {"lda", a->shape.lda, a->shape.transpose_a ? a->shape.m : a->shape.k},
                                                   {"ldb", a->shape.ldb, a->shape.transpose_b ? a->shape.k : a->shape.n},
                                                   {"ldc", a->shape.ldc, a->shape.n})));
-    return aorta_ops_launch(stream, &products_kernel, a->shape.batch, a, sizeof *a,
-                            AORTA_POINTERS({"a", a->a}, {"b", a->b}, {"c", a->c}));
+    return aorta_ops_launch(stream, &products_kernel, a->shape.batch, a, sizeof *a, AORTA_POINTERS(a->a, a->b, a->c));
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <time.h>
 
 aorta_status aorta_check_dtype(const char *operation, enum aorta_dtype dtype) {
@@ -32,20 +33,22 @@ aorta_status aorta_check_sizes(const char *operation, const struct aorta_named_s
     return NULL;
 }
 
-aorta_status aorta_check_pointer(const char *operation, const char *name, const void *pointer) {
-    if (pointer) return NULL;
-    return AORTA_ERROR(AORTA_INTERNAL, "%s: %s is NULL", operation, name);
-}
-
-aorta_status aorta_check_pointers(const char *operation, const struct aorta_named_pointer *pointers) {
-    for (; pointers->name; pointers++) AORTA_TRY(aorta_check_pointer(operation, pointers->name, pointers->pointer));
+/* "a->x, a->y": a name after each comma, from its last arrow on. */
+aorta_status aorta_check_pointers(const char *operation, const char *names, const void *const *pointers) {
+    for (; *names; pointers++) {
+        const size_t length = strcspn(names, ",");
+        const char *arrow = memrchr(names, '>', length), *name = arrow ? arrow + 1 : names;
+        if (!*pointers)
+            return AORTA_ERROR(AORTA_INTERNAL, "%s: %.*s is NULL", operation, (int)(names + length - name), name);
+        names += length + strspn(names + length, ", ");
+    }
     return NULL;
 }
 
 aorta_status aorta_ops_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, int64_t count,
-                              const void *args, size_t bytes, const struct aorta_named_pointer *pointers) {
+                              const void *args, size_t bytes, const char *names, const void *const *pointers) {
     if (count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(kernel->name, pointers));
+    AORTA_TRY(aorta_check_pointers(kernel->name, names, pointers));
     return aorta_launch(stream, kernel, args, bytes);
 }
 
@@ -145,13 +148,13 @@ AORTA_PLAIN_KERNEL(flag_raise, raise, aorta_flag_args, one_thread);
 AORTA_PLAIN_KERNEL(flag_await, await, aorta_flag_args, one_thread);
 
 aorta_status aorta_flag_raise(struct aorta_stream *stream, int32_t *flag) {
-    AORTA_TRY(aorta_check_pointer(flag_raise_kernel.name, "flag", flag));
+    AORTA_TRY(aorta_check_pointers(flag_raise_kernel.name, AORTA_POINTERS(flag)));
     const struct aorta_flag_args args = {.flag = flag};
     return aorta_launch(stream, &flag_raise_kernel, &args, sizeof args);
 }
 
 aorta_status aorta_flag_await(struct aorta_stream *stream, int32_t *flag, double limit_s) {
-    AORTA_TRY(aorta_check_pointer(flag_await_kernel.name, "flag", flag));
+    AORTA_TRY(aorta_check_pointers(flag_await_kernel.name, AORTA_POINTERS(flag)));
     const struct aorta_flag_args args = {.flag = flag, .limit_s = fmin(limit_s, most_s)};
     return aorta_launch(stream, &flag_await_kernel, &args, sizeof args);
 }

@@ -69,15 +69,14 @@ aorta_status aorta_cast(struct aorta_stream *stream, void *to, enum aorta_dtype 
     AORTA_TRY(aorta_check_size(cast_kernel.name, "count", count, 0));
     const struct aorta_cast_args args = {
         .from = from, .to = to, .count = count, .to_dtype = to_dtype, .from_dtype = from_dtype, .scale = scale};
-    return aorta_ops_launch(stream, &cast_kernel, count, &args, sizeof args,
-                            AORTA_POINTERS({"to", to}, {"from", from}));
+    return aorta_ops_launch(stream, &cast_kernel, count, &args, sizeof args, AORTA_POINTERS(to, from));
 }
 
 aorta_status aorta_fill(struct aorta_stream *stream, void *to, enum aorta_dtype dtype, int64_t count, float value) {
     AORTA_TRY(aorta_check_dtype(fill_kernel.name, dtype));
     AORTA_TRY(aorta_check_size(fill_kernel.name, "count", count, 0));
     if (count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointer(fill_kernel.name, "to", to));
+    AORTA_TRY(aorta_check_pointers(fill_kernel.name, AORTA_POINTERS(to)));
     const struct aorta_fill_args args = {.to = to, .dtype = dtype, .count = count, .value = value};
     return aorta_launch(stream, &fill_kernel, &args, sizeof args);
 }
@@ -88,7 +87,7 @@ aorta_status aorta_add(struct aorta_stream *stream, void *to, const void *from, 
     AORTA_TRY(aorta_check_size(add_kernel.name, "count", count, 0));
     const struct aorta_cast_args args = {
         .from = from, .to = to, .count = count, .to_dtype = dtype, .from_dtype = dtype, .scale = scale};
-    return aorta_ops_launch(stream, &add_kernel, count, &args, sizeof args, AORTA_POINTERS({"to", to}, {"from", from}));
+    return aorta_ops_launch(stream, &add_kernel, count, &args, sizeof args, AORTA_POINTERS(to, from));
 }
 
 static aorta_status check_gelu(const char *operation, const struct aorta_gelu *shape) {
@@ -106,8 +105,7 @@ static aorta_status check_rows(const struct aorta_gelu *shape) {
 
 aorta_status aorta_gelu_forward(struct aorta_stream *stream, const struct aorta_gelu_args *a) {
     AORTA_TRY(check_gelu(gelu_kernel.name, &a->shape));
-    return aorta_ops_launch(stream, &gelu_kernel, a->shape.count, a, sizeof *a,
-                            AORTA_POINTERS({"x", a->x}, {"y", a->out}));
+    return aorta_ops_launch(stream, &gelu_kernel, a->shape.count, a, sizeof *a, AORTA_POINTERS(a->x, a->out));
 }
 
 aorta_status aorta_gelu_backward(struct aorta_stream *stream, const struct aorta_gelu_args *a) {
@@ -118,19 +116,17 @@ aorta_status aorta_gelu_backward(struct aorta_stream *stream, const struct aorta
         return aorta_fill_bytes(stream, a->dbias, 0, (size_t)a->shape.width * sizeof *a->dbias);
     }
     return aorta_ops_launch(stream, &gelu_backward_kernel, a->shape.count, a, sizeof *a,
-                            AORTA_POINTERS({"x", a->x}, {"dy", a->dy}, {"dx", a->out}));
+                            AORTA_POINTERS(a->x, a->dy, a->out));
 }
 
 aorta_status aorta_relu_backward(struct aorta_stream *stream, const struct aorta_relu_args *a) {
     AORTA_TRY(aorta_check_size(relu_backward_kernel.name, "count", a->count, 0));
-    return aorta_ops_launch(stream, &relu_backward_kernel, a->count, a, sizeof *a,
-                            AORTA_POINTERS({"y", a->y}, {"dy", a->dy}, {"dx", a->dx}));
+    return aorta_ops_launch(stream, &relu_backward_kernel, a->count, a, sizeof *a, AORTA_POINTERS(a->y, a->dy, a->dx));
 }
 
 aorta_status aorta_sum_pieces(struct aorta_stream *stream, const struct aorta_sum_pieces_args *a) {
     AORTA_TRY(aorta_check_sizes(sum_pieces_kernel.name, AORTA_SIZES({"pieces", a->pieces, 1}, {"count", a->count, 0})));
-    return aorta_ops_launch(stream, &sum_pieces_kernel, a->count, a, sizeof *a,
-                            AORTA_POINTERS({"to", a->to}, {"from", a->from}));
+    return aorta_ops_launch(stream, &sum_pieces_kernel, a->count, a, sizeof *a, AORTA_POINTERS(a->to, a->from));
 }
 
 /* ---- LayerNorm ---- */
@@ -216,19 +212,16 @@ aorta_status aorta_norm_forward(struct aorta_stream *stream, const struct aorta_
     AORTA_TRY(check_norm(forward_kernel.name, &a->shape));
     if (a->shape.rows == 0) return NULL;
     AORTA_TRY(
-        aorta_check_pointers(forward_kernel.name, AORTA_POINTERS({"x", a->x}, {"gamma", a->gamma}, {"beta", a->beta},
-                                                                 {"y", a->y}, {"mean", a->mean}, {"rstd", a->rstd})));
-    if (a->residual || a->shape.dropout > 0.0f) AORTA_TRY(aorta_check_pointer(forward_kernel.name, "sum", a->sum));
+        aorta_check_pointers(forward_kernel.name, AORTA_POINTERS(a->x, a->gamma, a->beta, a->y, a->mean, a->rstd)));
+    if (a->residual || a->shape.dropout > 0.0f)
+        AORTA_TRY(aorta_check_pointers(forward_kernel.name, AORTA_POINTERS(a->sum)));
     return aorta_launch(stream, &forward_kernel, a, sizeof *a);
 }
 
 aorta_status aorta_norm_backward(struct aorta_stream *stream, const struct aorta_norm_backward_args *a) {
     AORTA_TRY(check_norm(backward_kernel.name, &a->shape));
-    AORTA_TRY(aorta_check_pointers(backward_kernel.name,
-                                   AORTA_POINTERS({"gamma", a->gamma}, {"dgamma", a->dgamma}, {"dbeta", a->dbeta})));
+    AORTA_TRY(aorta_check_pointers(backward_kernel.name, AORTA_POINTERS(a->gamma, a->dgamma, a->dbeta)));
     if (a->shape.rows > 0)
-        AORTA_TRY(
-            aorta_check_pointers(backward_kernel.name, AORTA_POINTERS({"dy", a->dy}, {"sum", a->sum}, {"mean", a->mean},
-                                                                      {"rstd", a->rstd}, {"dsum", a->dsum})));
+        AORTA_TRY(aorta_check_pointers(backward_kernel.name, AORTA_POINTERS(a->dy, a->sum, a->mean, a->rstd, a->dsum)));
     return aorta_launch(stream, &backward_kernel, a, sizeof *a);
 }

@@ -402,8 +402,7 @@ static aorta_status check_pool(const char *operation, const struct aorta_pool_ar
         aorta_check_sizes(operation, AORTA_SIZES({"sources", args->shape.sources, 1}, {"slots", args->shape.slots, 0},
                                                  {"batch", args->shape.batch, 1})));
     if (args->shape.slots == 0) return NULL;
-    return aorta_check_pointers(operation, AORTA_POINTERS({"slot", args->slot}, {"offsets", args->offsets},
-                                                          {"ids", args->ids}, {"pooled", args->pooled}));
+    return aorta_check_pointers(operation, AORTA_POINTERS(args->slot, args->offsets, args->ids, args->pooled));
 }
 
 aorta_status aorta_pool_forward(struct aorta_stream *stream, const struct aorta_pool_args *args) {
@@ -444,8 +443,7 @@ aorta_status aorta_pool_cache(struct aorta_stream *stream, const struct aorta_po
 }
 
 aorta_status aorta_rows_update(struct aorta_stream *stream, const struct aorta_rows_args *args) {
-    AORTA_TRY(
-        aorta_check_pointers(rows_kernel.name, AORTA_POINTERS({"table", args->table}, {"gradient", args->gradient})));
+    AORTA_TRY(aorta_check_pointers(rows_kernel.name, AORTA_POINTERS(args->table, args->gradient)));
     return args->rows ? aorta_launch(stream, &rows_kernel, args, sizeof *args) : NULL;
 }
 
@@ -458,12 +456,11 @@ aorta_status aorta_columns_scatter(struct aorta_stream *stream, const struct aor
 }
 
 aorta_status aorta_gate_forward(struct aorta_stream *stream, const struct aorta_gate_args *a) {
-    AORTA_TRY(aorta_check_pointers(gate_forward_kernel.name, AORTA_POINTERS({"z", a->z}, {"d", a->d}, {"y", a->y})));
+    AORTA_TRY(aorta_check_pointers(gate_forward_kernel.name, AORTA_POINTERS(a->z, a->d, a->y)));
     return a->count ? aorta_launch(stream, &gate_forward_kernel, a, sizeof *a) : NULL;
 }
 
 aorta_status aorta_gate_backward(struct aorta_stream *stream, const struct aorta_gate_args *a) {
-    AORTA_TRY(aorta_check_pointers(gate_backward_kernel.name, AORTA_POINTERS({"z", a->z}, {"d", a->d}, {"dy", a->dy},
-                                                                             {"dz", a->dz}, {"dd", a->dd})));
+    AORTA_TRY(aorta_check_pointers(gate_backward_kernel.name, AORTA_POINTERS(a->z, a->d, a->dy, a->dz, a->dd)));
     return a->count ? aorta_launch(stream, &gate_backward_kernel, a, sizeof *a) : NULL;
 }

@@ -92,22 +92,21 @@ AORTA_PLAIN_KERNEL(adamw, aorta_cpu_adamw, aorta_adamw_args, aorta_ops_pointwise
 
 aorta_status aorta_step_begin(struct aorta_stream *stream, struct aorta_step_state *state,
                               struct aorta_schedule schedule) {
-    AORTA_TRY(aorta_check_pointer(step_begin_kernel.name, "state", state));
+    AORTA_TRY(aorta_check_pointers(step_begin_kernel.name, AORTA_POINTERS(state)));
     AORTA_TRY(aorta_check_size(step_begin_kernel.name, "warmup_steps", schedule.warmup_steps, 0));
     const struct aorta_step_begin_args args = {.state = state, .schedule = schedule};
     return aorta_launch(stream, &step_begin_kernel, &args, sizeof args);
 }
 
 aorta_status aorta_step_update(struct aorta_stream *stream, const struct aorta_step_update_args *args) {
-    AORTA_TRY(aorta_check_pointers(step_update_kernel.name,
-                                   AORTA_POINTERS({"state", args->state}, {"square_sum", args->square_sum})));
+    AORTA_TRY(aorta_check_pointers(step_update_kernel.name, AORTA_POINTERS(args->state, args->square_sum)));
     if (args->dynamic_scale)
         AORTA_TRY(aorta_check_size(step_update_kernel.name, "growth_interval", args->growth_interval, 1));
     return aorta_launch(stream, &step_update_kernel, args, sizeof *args);
 }
 
 aorta_status aorta_step_end(struct aorta_stream *stream, struct aorta_step_state *state) {
-    AORTA_TRY(aorta_check_pointer(step_end_kernel.name, "state", state));
+    AORTA_TRY(aorta_check_pointers(step_end_kernel.name, AORTA_POINTERS(state)));
     const struct aorta_step_end_args args = {.state = state};
     return aorta_launch(stream, &step_end_kernel, &args, sizeof args);
 }
@@ -116,27 +115,24 @@ aorta_status aorta_bce_with_logits(struct aorta_stream *stream, const struct aor
     AORTA_TRY(aorta_check_dtype(bce_kernel.name, a->dtype));
     AORTA_TRY(aorta_check_size(bce_kernel.name, "count", a->count, 1));
     return aorta_ops_launch(stream, &bce_kernel, a->count, a, sizeof *a,
-                            AORTA_POINTERS({"scores", a->scores}, {"target", a->target}, {"importance", a->importance},
-                                           {"state", a->state}, {"dscores", a->dscores}));
+                            AORTA_POINTERS(a->scores, a->target, a->importance, a->state, a->dscores));
 }
 
 aorta_status aorta_square_sum(struct aorta_stream *stream, const float *gradient, int64_t count, float *sum) {
     AORTA_TRY(aorta_check_size(square_kernel.name, "count", count, 0));
     const struct aorta_square_sum_args args = {.gradient = gradient, .count = count, .square_sum = sum};
-    return aorta_ops_launch(stream, &square_kernel, count, &args, sizeof args,
-                            AORTA_POINTERS({"gradient", gradient}, {"square_sum", sum}));
+    return aorta_ops_launch(stream, &square_kernel, count, &args, sizeof args, AORTA_POINTERS(gradient, sum));
 }
 
 aorta_status aorta_adamw_step(struct aorta_stream *stream, const struct aorta_adamw_args *a) {
     AORTA_TRY(aorta_check_size(adamw_kernel.name, "count", a->count, 0));
-    AORTA_TRY(aorta_check_pointer(adamw_kernel.name, "state", a->state));
+    AORTA_TRY(aorta_check_pointers(adamw_kernel.name, AORTA_POINTERS(a->state)));
     if (!(a->beta1 >= 0.0f && a->beta1 < 1.0f && a->beta2 >= 0.0f && a->beta2 < 1.0f))
         return AORTA_ERROR(AORTA_INTERNAL, "adamw: betas %g and %g must be in [0, 1)", (double)a->beta1,
                            (double)a->beta2);
     if (a->copy) AORTA_TRY(aorta_check_dtype(adamw_kernel.name, a->copy_dtype));
-    return aorta_ops_launch(
-        stream, &adamw_kernel, a->count, a, sizeof *a,
-        AORTA_POINTERS({"parameter", a->parameter}, {"gradient", a->gradient}, {"m", a->m}, {"v", a->v}));
+    return aorta_ops_launch(stream, &adamw_kernel, a->count, a, sizeof *a,
+                            AORTA_POINTERS(a->parameter, a->gradient, a->m, a->v));
 }
 
 /* ---- Shampoo ---- */
@@ -162,9 +158,8 @@ aorta_status aorta_shampoo_direction(struct aorta_stream *stream, const struct a
     if (aorta_shampoo_blocks(a->rows, a->columns) > INT32_MAX)
         return AORTA_ERROR(AORTA_INTERNAL, "%s: %lld x %lld elements are too many blocks", name, (long long)a->rows,
                            (long long)a->columns);
-    AORTA_TRY(aorta_check_pointers(name, AORTA_POINTERS({"state", a->state}, {"gradient", a->gradient}, {"m", a->m},
-                                                        {"v", a->v}, {"factors", a->factors}, {"roots", a->roots},
-                                                        {"direction", a->direction})));
+    AORTA_TRY(aorta_check_pointers(
+        name, AORTA_POINTERS(a->state, a->gradient, a->m, a->v, a->factors, a->roots, a->direction)));
     AORTA_TRY(aorta_launch(stream, &shampoo_factors_kernel, a, sizeof *a));
     return aorta_launch(stream, &shampoo_direction_kernel, a, sizeof *a);
 }
@@ -172,7 +167,6 @@ aorta_status aorta_shampoo_direction(struct aorta_stream *stream, const struct a
 aorta_status aorta_descent_step(struct aorta_stream *stream, const struct aorta_descent_args *a) {
     AORTA_TRY(aorta_check_size(descent_kernel.name, "count", a->count, 0));
     if (a->copy) AORTA_TRY(aorta_check_dtype(descent_kernel.name, a->copy_dtype));
-    return aorta_ops_launch(
-        stream, &descent_kernel, a->count, a, sizeof *a,
-        AORTA_POINTERS({"state", a->state}, {"parameter", a->parameter}, {"direction", a->direction}));
+    return aorta_ops_launch(stream, &descent_kernel, a->count, a, sizeof *a,
+                            AORTA_POINTERS(a->state, a->parameter, a->direction));
 }

@@ -117,7 +117,6 @@ bool aorta_ops_take_fault(struct aorta_gpu_fault *fault, struct aorta_gpu_fault 
 AORTA_MUST_USE aorta_status aorta_check_dtype(const char *operation, enum aorta_dtype dtype); /* fp32, bf16 or fp16 */
 AORTA_MUST_USE aorta_status aorta_check_dropout(const char *operation, float dropout);        /* in [0, 1] */
 AORTA_MUST_USE aorta_status aorta_check_size(const char *operation, const char *name, int64_t value, int64_t least);
-AORTA_MUST_USE aorta_status aorta_check_pointer(const char *operation, const char *name, const void *pointer);
 
 /* Several sizes at once, with the least that each may be: aorta_check_sizes(operation, AORTA_SIZES({"rows", rows, 1})).
  */
@@ -128,16 +127,13 @@ struct aorta_named_size {
 #define AORTA_SIZES(...) ((const struct aorta_named_size[]){__VA_ARGS__, {0}})
 AORTA_MUST_USE aorta_status aorta_check_sizes(const char *operation, const struct aorta_named_size *sizes);
 
-/* Several pointers at once: aorta_check_pointers(operation, AORTA_POINTERS({"x", x}, {"y", y})). */
-struct aorta_named_pointer {
-    const char *name;
-    const void *pointer;
-};
-#define AORTA_POINTERS(...) ((const struct aorta_named_pointer[]){__VA_ARGS__, {0}})
-AORTA_MUST_USE aorta_status aorta_check_pointers(const char *operation, const struct aorta_named_pointer *pointers);
+/* Several pointers at once, which messages name by their last word: aorta_check_pointers(operation,
+ * AORTA_POINTERS(a->x, a->y)). */
+#define AORTA_POINTERS(...) #__VA_ARGS__, ((const void *const[]){__VA_ARGS__})
+AORTA_MUST_USE aorta_status aorta_check_pointers(const char *operation, const char *names, const void *const *pointers);
 /* Checks the pointers, then aorta_launch. `count` 0: there is nothing to do, and pointers may be NULL. */
 AORTA_MUST_USE aorta_status aorta_ops_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel,
-                                             int64_t count, const void *args, size_t bytes,
-                                             const struct aorta_named_pointer *pointers);
+                                             int64_t count, const void *args, size_t bytes, const char *names,
+                                             const void *const *pointers);
 
 #endif
