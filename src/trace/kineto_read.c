@@ -156,15 +156,17 @@ static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_eve
     uint32_t text = aorta_trace_kineto_text(kineto, called);
     if (of_process) {
         AORTA_TRY(aorta_trace_check_foreign(called.text, called.length, aorta_json_stream_name(kineto->stream)));
-        AORTA_TRY(aorta_trace_kineto_name_process(kineto, process,
-                                                  aorta_trace_text(aorta_trace_builder_head(kineto->builder), text),
-                                                  event->argument[ARGUMENT_RANK]));
-        return aorta_trace_kineto_xla_process(kineto, process, called);
+        aorta_trace_kineto_name_process(kineto, process,
+                                        aorta_trace_text(aorta_trace_builder_head(kineto->builder), text),
+                                        event->argument[ARGUMENT_RANK]);
+        aorta_trace_kineto_xla_process(kineto, process, called);
+        return NULL;
     }
     if (text != AORTA_TRACE_NONE && process >= 0 && thread >= 0)
         aorta_trace_builder_thread_name(kineto->builder, aorta_trace_builder_thread(kineto->builder, process, thread),
                                         text);
-    return aorta_trace_kineto_xla_thread(kineto, process, thread, called);
+    aorta_trace_kineto_xla_thread(kineto, process, thread, called);
+    return NULL;
 }
 
 /* Skips arguments where possible, as files have many operations: views launch nothing. */
@@ -225,7 +227,7 @@ static aorta_status add_xla_event(struct trace_kineto *kineto, struct kineto_eve
 
 static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *event) {
     if (kineto->scratch.length) aorta_text_clear(&kineto->scratch);
-    AORTA_TRY(aorta_trace_kineto_choose_rank(kineto, event));
+    aorta_trace_kineto_choose_rank(kineto, event);
     if (!is_letter(event->field[FIELD_PHASE], 'X')) {
         /* Kineto does not write device work as two events, begin and end: counted, not read. */
         if (is_letter(event->field[FIELD_PHASE], 'B') && get_category(kineto, event) <= CATEGORY_FILL)
@@ -247,7 +249,7 @@ static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *
         AORTA_TRY(take_arguments(kineto, event));
     else
         memset(event->argument, 0, sizeof event->argument);
-    if (kineto->mixed) AORTA_TRY(aorta_trace_kineto_place(kineto, event, category <= CATEGORY_DEVICE_ANNOTATION));
+    if (kineto->mixed) aorta_trace_kineto_place(kineto, event, category <= CATEGORY_DEVICE_ANNOTATION);
     aorta_trace_kineto_add(kineto, event, category);
     return NULL;
 }

@@ -23,13 +23,12 @@ AORTA_MUST_USE aorta_status aorta_trace_kineto_member(struct trace_kineto *kinet
 /* After the end of the file: numbers the ranks of a merged file. They get the devices of `whole`, the trace of events
  * without a rank. */
 void aorta_trace_kineto_number_ranks(struct trace_kineto *kineto, const struct aorta_trace *whole);
-/* Counts the processes with events in the trace (trace->processes). AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_trace_kineto_count_processes(const struct trace_kineto *kineto,
-                                                               struct aorta_trace *trace);
+/* Counts the processes with events in the trace (trace->processes). */
+void aorta_trace_kineto_count_processes(struct trace_kineto *kineto, struct aorta_trace *trace);
 /* Called before a file of several processes, first read as `whole`, is read again. Each process becomes a rank,
- * recognized by the place of its events in the file or by its launches. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_trace_kineto_separate(struct trace_kineto *kineto, const struct aorta_trace *whole,
-                                                        bool by_place);
+ * recognized by the place of its events in the file or by its launches. */
+void aorta_trace_kineto_separate(struct trace_kineto *kineto, const struct aorta_trace *whole, bool by_place);
+
 /* ---- inside the reader: kineto_read*.c ---- */
 
 /* A fast lookup of keys, for inner loops. */
@@ -116,7 +115,7 @@ struct trace_kineto {
     struct kineto_process *processes; /* … with process numbers of their own */
     size_t process_count, process_capacity;
     const struct aorta_trace_options *options;
-    struct aorta_arena memory; /* of ranks, processes, places */
+    struct aorta_arena memory; /* of ranks, processes, places; checked when the file has been read */
     struct aorta_text scratch; /* texts with escapes, until the next event */
     struct keys fields, arguments, categories;
     struct kineto_place *places; /* of XLA's profiler; none in other files */
@@ -136,30 +135,27 @@ void aorta_trace_kineto_add(struct trace_kineto *kineto, const struct kineto_eve
 void aorta_trace_kineto_add_allocation(struct trace_kineto *kineto, const struct kineto_event *event);
 
 /* kineto_read_ranks.c: merged files. */
-/* Sets the builder of an event and removes a label before its process ("[TP03] 59814"). AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct kineto_event *event);
+/* Sets the builder of an event and removes a label before its process ("[TP03] 59814"). */
+void aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct kineto_event *event);
 /* Length of the rank's label at the start of a process's text; 0 if there is none. */
 size_t aorta_trace_kineto_label(struct aorta_json_value process);
-/* `rank` is the event's argument of that name. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_t process,
-                                                            const char *name, struct aorta_json_value rank);
+/* `rank` is the event's argument of that name. */
+void aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_t process, const char *name,
+                                     struct aorta_json_value rank);
 
 /* kineto_read_ranks.c, where kineto->mixed. */
-/* Sets the builder of an event with a duration and filled arguments. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_trace_kineto_place(struct trace_kineto *kineto, const struct kineto_event *event,
-                                                     bool of_device);
+/* Sets the builder of an event with a duration and filled arguments. */
+void aorta_trace_kineto_place(struct trace_kineto *kineto, const struct kineto_event *event, bool of_device);
 
 /* kineto_read_events.c: values of arguments. NONE or -1 if absent; invalid numbers are counted. */
 uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value);
 int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
 int32_t aorta_trace_kineto_small(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
 
-/* kineto_read_events.c: XLA's names of processes and threads, and its events, which have no category.
- * AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process,
-                                                           struct aorta_json_value name);
-AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_thread(struct trace_kineto *kineto, int64_t process, int64_t thread,
-                                                          struct aorta_json_value name);
+/* kineto_read_events.c: XLA's names of processes and threads, and its events, which have no category. */
+void aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process, struct aorta_json_value name);
+void aorta_trace_kineto_xla_thread(struct trace_kineto *kineto, int64_t process, int64_t thread,
+                                   struct aorta_json_value name);
 void aorta_trace_kineto_xla_event(struct trace_kineto *kineto, const struct kineto_event *event);
 
 #endif

@@ -429,10 +429,9 @@ static const struct kineto_place *find(const struct trace_kineto *kineto, int64_
     return NULL;
 }
 
-static aorta_status add_place(struct trace_kineto *kineto, struct kineto_place place) {
+static void add_place(struct trace_kineto *kineto, struct kineto_place place) {
     aorta_arena_append(&kineto->memory, &kineto->places, &kineto->place_capacity, &kineto->place_count, &place,
                        sizeof place);
-    return aorta_arena_check(&kineto->memory, "the places of a trace");
 }
 
 static struct aorta_proto text_of(struct aorta_json_value value) {
@@ -440,21 +439,20 @@ static struct aorta_proto text_of(struct aorta_json_value value) {
     return (struct aorta_proto){value.text + 1, value.text + value.length - 1};
 }
 
-aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process,
-                                            struct aorta_json_value name) {
+void aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process, struct aorta_json_value name) {
     static const char host[] = "\"/host:CPU\"";
     const int64_t device = aorta_proto_number_after(text_of(name), "/device:GPU:");
     const bool is_host = name.length == sizeof host - 1 && !memcmp(name.text, host, sizeof host - 1);
-    if (process < 0 || (device < 0 && !is_host)) return NULL;
+    if (process < 0 || (device < 0 && !is_host)) return;
     if (device >= 0) aorta_trace_builder_head(kineto->builder)->format = AORTA_TRACE_XLA;
-    return add_place(kineto, (struct kineto_place){process, -1, device});
+    add_place(kineto, (struct kineto_place){process, -1, device});
 }
 
-aorta_status aorta_trace_kineto_xla_thread(struct trace_kineto *kineto, int64_t process, int64_t thread,
-                                           struct aorta_json_value name) {
+void aorta_trace_kineto_xla_thread(struct trace_kineto *kineto, int64_t process, int64_t thread,
+                                   struct aorta_json_value name) {
     const int64_t stream = aorta_proto_number_after(text_of(name), "Stream #");
-    if (process < 0 || thread < 0 || stream < 0 || !find(kineto, process, -1)) return NULL;
-    return add_place(kineto, (struct kineto_place){process, thread, stream});
+    if (process < 0 || thread < 0 || stream < 0 || !find(kineto, process, -1)) return;
+    add_place(kineto, (struct kineto_place){process, thread, stream});
 }
 
 static struct aorta_xla_event event_of(struct trace_kineto *kineto, const struct kineto_event *event) {

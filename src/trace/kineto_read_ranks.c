@@ -25,41 +25,43 @@ static struct aorta_trace_builder *builder_of(const struct trace_kineto *kineto,
     return rank < kineto->rank_count ? kineto->ranks[rank].builder : kineto->whole;
 }
 
-static aorta_status find_rank(struct trace_kineto *kineto, const char *label, size_t length, size_t *rank) {
-    for (*rank = 0; *rank < kineto->rank_count; ++*rank) {
-        const char *known = kineto->ranks[*rank].label;
-        if (strlen(known) == length && !memcmp(known, label, length)) return NULL;
+/* The rank with this label, which is made if it is new. NO_RANK if memory is exhausted. */
+static size_t find_rank(struct trace_kineto *kineto, const char *label, size_t length) {
+    for (size_t i = 0; i < kineto->rank_count; i++) {
+        const char *known = kineto->ranks[i].label;
+        if (strlen(known) == length && !memcmp(known, label, length)) return i;
     }
     struct kineto_rank made = {.label = aorta_arena_printf(&kineto->memory, "%.*s", (int)length, label)};
-    AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_KINETO, aorta_json_stream_name(kineto->stream), kineto->options,
-                                         &made.builder));
-    if (!aorta_arena_append(&kineto->memory, &kineto->ranks, &kineto->rank_capacity, &kineto->rank_count, &made,
-                            sizeof made))
-        aorta_trace_builder_destroy(made.builder);
-    return aorta_arena_check(&kineto->memory, "the ranks of a merged trace");
+    aorta_status status = aorta_trace_builder_create(AORTA_TRACE_KINETO, aorta_json_stream_name(kineto->stream),
+                                                     kineto->options, &made.builder);
+    kineto->memory.failed |= status != NULL;
+    aorta_status_free(status);
+    if (aorta_arena_append(&kineto->memory, &kineto->ranks, &kineto->rank_capacity, &kineto->rank_count, &made,
+                           sizeof made))
+        return kineto->rank_count - 1;
+    aorta_trace_builder_destroy(made.builder);
+    return NO_RANK;
 }
 
 /* ---- by processes ---- */
 
-static aorta_status add_process(struct trace_kineto *kineto, struct kineto_process process) {
+static void add_process(struct trace_kineto *kineto, struct kineto_process process) {
     aorta_arena_append(&kineto->memory, &kineto->processes, &kineto->process_capacity, &kineto->process_count, &process,
                        sizeof process);
-    return aorta_arena_check(&kineto->memory, "the processes of a merged trace");
 }
 
-aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_t process, const char *name,
-                                             struct aorta_json_value rank) {
+void aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_t process, const char *name,
+                                     struct aorta_json_value rank) {
     char label[32];
     int64_t number;
     snprintf(label, sizeof label, "rank %" PRId64, process);
     const bool own = process >= 0 && process <= INT32_MAX && !strcmp(name, label);
     const bool said = !own && aorta_json_get_int(rank, &number) && number >= 0 && number <= INT32_MAX;
-    if ((!own && !said) || builder_of(kineto, process) != kineto->whole) return NULL;
+    if ((!own && !said) || builder_of(kineto, process) != kineto->whole) return;
     if (said) snprintf(label, sizeof label, "rank %" PRId64, number);
-    struct kineto_process added = {.process = process};
-    AORTA_TRY(find_rank(kineto, label, strlen(label), &added.rank));
-    kineto->ranks[added.rank].own |= own;
-    return add_process(kineto, added);
+    const size_t found = find_rank(kineto, label, strlen(label));
+    if (found != NO_RANK) kineto->ranks[found].own |= own;
+    add_process(kineto, (struct kineto_process){process, found});
 }
 
 /* ---- by labels ---- */
@@ -72,21 +74,19 @@ size_t aorta_trace_kineto_label(struct aorta_json_value process) {
     return 0;
 }
 
-aorta_status aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct kineto_event *event) {
+void aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct kineto_event *event) {
     struct aorta_json_value *process = &event->field[FIELD_PROCESS];
     kineto->builder = kineto->whole;
     const size_t length = aorta_trace_kineto_label(*process);
     if (length) {
-        size_t rank;
-        AORTA_TRY(find_rank(kineto, process->text + 1, length, &rank));
-        kineto->builder = kineto->ranks[rank].builder;
+        const size_t rank = find_rank(kineto, process->text + 1, length);
+        if (rank != NO_RANK) kineto->builder = kineto->ranks[rank].builder;
         *process = (struct aorta_json_value){process->text + length + 2, process->length - length - 3};
     } else if (kineto->by_place && kineto->rank_count) {
         kineto->builder = kineto->ranks[kineto->rank_count - 1].builder;
     } else if (kineto->process_count) {
         kineto->builder = builder_of(kineto, aorta_trace_kineto_number(*process));
     }
-    return NULL;
 }
 
 /* ---- numbers ---- */
@@ -272,64 +272,57 @@ static size_t rank_by_launch(const struct trace_kineto *kineto, const struct kin
 
 /* A section begins with the first event of another process, or after the profiler's mark at the end of the previous
  * section. If there are more sections than processes, the events are not in order, and later ones get no rank. */
-static aorta_status enter_section(struct trace_kineto *kineto, int64_t process) {
+static void enter_section(struct trace_kineto *kineto, int64_t process) {
     struct kineto_mixed *mixed = kineto->mixed;
     const size_t most = kineto->process_count > kineto->marks ? kineto->process_count : kineto->marks + 1;
     const bool same = kineto->rank_count && mixed->process == process && mixed->marks == kineto->marks;
     char label[32];
-    size_t rank;
-    if (same || rank_of(kineto, process) == NO_RANK) return NULL;
+    if (same || rank_of(kineto, process) == NO_RANK) return;
     mixed->process = process;
     mixed->marks = kineto->marks;
     kineto->disordered |= kineto->rank_count == most;
     snprintf(label, sizeof label, "section %zu", kineto->rank_count);
-    return kineto->disordered ? NULL : find_rank(kineto, label, strlen(label), &rank);
+    if (!kineto->disordered) find_rank(kineto, label, strlen(label));
 }
 
 /* ---- the file ---- */
 
-aorta_status aorta_trace_kineto_place(struct trace_kineto *kineto, const struct kineto_event *event, bool of_device) {
+void aorta_trace_kineto_place(struct trace_kineto *kineto, const struct kineto_event *event, bool of_device) {
     size_t rank = NO_RANK;
-    if (kineto->by_place && !of_device)
-        AORTA_TRY(enter_section(kineto, aorta_trace_kineto_number(event->field[FIELD_PROCESS])));
+    if (kineto->by_place && !of_device) enter_section(kineto, aorta_trace_kineto_number(event->field[FIELD_PROCESS]));
     if (kineto->by_place)
         rank = kineto->disordered ? NO_RANK : kineto->rank_count - 1;
     else if (of_device)
         rank = rank_by_launch(kineto, event);
     else
-        return NULL; /* by its process */
+        return; /* by its process */
     kineto->builder = rank < kineto->rank_count ? kineto->ranks[rank].builder : kineto->whole;
-    return NULL;
 }
 
 /* Adds the processes whose threads launch. By place, a rank is made only when its section begins. */
-static aorta_status add_processes(struct trace_kineto *kineto, const struct aorta_trace *whole) {
+static void add_processes(struct trace_kineto *kineto, const struct aorta_trace *whole) {
     const bool *launching = aorta_trace_launching_threads(whole, &kineto->memory);
     for (size_t i = 0; launching && i < whole->thread_count; i++) {
         struct kineto_process added = {.process = whole->threads[i].process, .rank = LATER};
         char label[32];
         if (!launching[i] || rank_of(kineto, added.process) != NO_RANK) continue;
         snprintf(label, sizeof label, "process %zu", kineto->process_count);
-        if (!kineto->by_place) AORTA_TRY(find_rank(kineto, label, strlen(label), &added.rank));
-        AORTA_TRY(add_process(kineto, added));
+        if (!kineto->by_place) added.rank = find_rank(kineto, label, strlen(label));
+        add_process(kineto, added);
     }
-    return NULL;
 }
 
-aorta_status aorta_trace_kineto_separate(struct trace_kineto *kineto, const struct aorta_trace *whole, bool by_place) {
+void aorta_trace_kineto_separate(struct trace_kineto *kineto, const struct aorta_trace *whole, bool by_place) {
     kineto->by_place = by_place;
     kineto->mixed = aorta_arena_alloc(&kineto->memory, sizeof *kineto->mixed);
-    AORTA_TRY(aorta_arena_check(&kineto->memory, "the ranks of a merged trace"));
-    if (whole->processes > MOST_RANKS) return NULL;
-    AORTA_TRY(add_processes(kineto, whole));
+    if (!kineto->mixed || whole->processes > MOST_RANKS) return;
+    add_processes(kineto, whole);
     if (!by_place) take_launches(kineto, whole);
-    return aorta_arena_check(&kineto->memory, "the launches of a merged trace");
 }
 
-aorta_status aorta_trace_kineto_count_processes(const struct trace_kineto *kineto, struct aorta_trace *trace) {
-    struct aorta_arena memory = {0};
-    if (trace->own || trace->format != AORTA_TRACE_KINETO) return NULL;
-    const bool *launching = aorta_trace_launching_threads(trace, &memory);
+void aorta_trace_kineto_count_processes(struct trace_kineto *kineto, struct aorta_trace *trace) {
+    if (trace->own || trace->format != AORTA_TRACE_KINETO) return;
+    const bool *launching = aorta_trace_launching_threads(trace, &kineto->memory);
     for (size_t i = 0; launching && i < trace->thread_count; i++) {
         size_t before = 0;
         while (before < i && !(launching[before] && trace->threads[before].process == trace->threads[i].process))
@@ -338,9 +331,6 @@ aorta_status aorta_trace_kineto_count_processes(const struct trace_kineto *kinet
     }
     if (trace->processes == 1 && trace->repeated > trace->call_count / FEW) trace->processes = 2;
     if (!kineto->rank_count && trace->processes < kineto->marks) trace->processes = kineto->marks;
-    aorta_status status = aorta_arena_check(&memory, "the processes of a trace");
-    aorta_arena_free(&memory);
-    return status;
 }
 
 /* ---- what a file says besides its events: devices, ranks, the base of its times ---- */

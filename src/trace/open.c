@@ -109,8 +109,8 @@ static aorta_status finish_ranks(struct json_reading *r, const struct aorta_trac
         trace->own = whole->own;
         if (trace->step_count == 0 || whole->steps_by == AORTA_STEPS_APART) trace->steps_by = whole->steps_by;
         complete_head(trace);
+        aorta_trace_kineto_count_processes(r->kineto, trace);
         AORTA_TRY(aorta_trace_list_add(r->list, trace));
-        AORTA_TRY(aorta_trace_kineto_count_processes(r->kineto, trace));
     }
     return NULL;
 }
@@ -159,7 +159,8 @@ static aorta_status finish_kineto(struct json_reading *r) {
     complete_head(trace);
     aorta_status status = finish_ranks(r, trace);
     const bool labelled = r->list->count > r->before;
-    if (!status) status = aorta_trace_kineto_count_processes(r->kineto, trace);
+    aorta_trace_kineto_count_processes(r->kineto, trace);
+    if (!status) status = aorta_arena_check(&r->kineto->memory, "the processes of a trace");
     if (!status && r->whole) keep_separate(r, trace);
     for (int way = 0; way < 2 && !status && !r->whole && r->list->count == r->before && trace->processes > 1; way++)
         status = read_again(r, trace, way == 0);
@@ -174,7 +175,7 @@ static aorta_status read_all(struct json_reading *r) {
     const char *name = aorta_json_stream_name(r->stream);
     AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_KINETO, name, r->options, &r->builder));
     AORTA_TRY(aorta_trace_kineto_create(r->stream, r->builder, r->options, &r->kineto));
-    if (r->whole) AORTA_TRY(aorta_trace_kineto_separate(r->kineto, r->whole, r->by_place));
+    if (r->whole) aorta_trace_kineto_separate(r->kineto, r->whole, r->by_place);
     aorta_status status = read_json(r);
     if (r->events && aorta_trace_recovers(r->options, &status)) /* it breaks within its events */
         aorta_trace_builder_warn(
