@@ -324,8 +324,9 @@ static void find_waits(const struct aorta_trace_analysis *analysis, struct aorta
     if ((double)longest_gap(analysis, finding->cause).ns / 1e6 >= MUCH * finding->cost_ms) find_gap(analysis, finding);
 }
 
-int64_t aorta_exposed_without_wait(const struct aorta_trace_analysis *analysis, uint32_t collective,
-                                   const struct aorta_exposed *exposed) {
+/* The part of an exposed stretch after the last rank has arrived. The wait for the last rank is another cause. */
+static int64_t exposed_without_wait(const struct aorta_trace_analysis *analysis, uint32_t collective,
+                                    const struct aorta_exposed *exposed) {
     const struct aorta_align_shared *shared =
         collective == AORTA_TRACE_NONE ? NULL : &analysis->alignment.shared[collective];
     if (!shared || !shared->complete) return exposed->end_ns - exposed->start_ns;
@@ -340,7 +341,7 @@ static void look_for_exposed(const struct aorta_trace_analysis *analysis, const 
     AORTA_EACH (const struct aorta_exposed, exposed, window->profile.overlap.exposed,
                 window->profile.overlap.exposed_count) {
         const struct aorta_range *range = &window->profile.ranges[exposed->range];
-        int64_t ns = aorta_exposed_without_wait(analysis, window->shared[exposed->range], exposed);
+        int64_t ns = exposed_without_wait(analysis, window->shared[exposed->range], exposed);
         if (range->info.collective != kind || ns <= worst->ns) continue;
         *worst = (struct place){rank, window->number, ns, window->work[exposed->range], NULL, range->info.activations};
     }

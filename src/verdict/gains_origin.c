@@ -1,6 +1,5 @@
 /* Facts about the place in the program where a cause begins. */
 #include "base/interval.h"
-#include "base/sort.h"
 #include "trace/trace.h"
 #include "verdict/verdict_internal.h"
 
@@ -586,63 +585,4 @@ void aorta_verdict_walk_left(const struct aorta_trace_graph *built, const struct
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) *parts[i] *= scale;
     for (int i = 0; i < AORTA_COLLECTIVE_COUNT; i++) left->collective_ms[i] *= scale;
     left->alone_ms = graph->rank_count > 1 && alone_ns > 0 ? scale * alone_ns : 0;
-}
-
-/* ---- one call of a collective that takes far longer than the other calls of its kind and size ---- */
-
-static const double FAR = 100;  /* times the median call */
-static const double MUCH = 0.3; /* of the exposed time of this kind */
-enum { FEWEST = 5 };            /* calls of the same size */
-
-struct calls {
-    struct call {
-        int64_t ns, bytes;
-    } * items;
-    size_t count, capacity;
-};
-
-/* Adds the time of each call in counted steps, after the last rank has arrived. */
-static void collect(const struct aorta_trace_analysis *analysis, enum aorta_collective kind, struct calls *calls,
-                    struct aorta_arena *memory) {
-    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
-        for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
-            const struct aorta_profile *profile = &window->profile;
-            for (size_t k = 0; k < profile->range_count; k++) {
-                const struct aorta_range *range = &profile->ranges[k];
-                const struct aorta_exposed whole = {.start_ns = range->start_ns, .end_ns = range->end_ns};
-                if (range->info.kind != AORTA_RANGE_COLLECTIVE || range->info.collective != kind) continue;
-                const struct call call = {aorta_exposed_without_wait(analysis, window->shared[k], &whole),
-                                          range->info.bytes};
-                aorta_arena_append(memory, &calls->items, &calls->capacity, &calls->count, &call, sizeof call);
-            }
-        }
-    }
-}
-
-static void name_outlier(struct calls *calls, double least_ns, struct aorta_facts *facts) {
-    struct call longest = {0};
-    size_t alike = 0;
-    for (size_t i = 0; i < calls->count; i++)
-        if (calls->items[i].ns > longest.ns) longest = calls->items[i];
-    for (size_t i = 0; i < calls->count; i++)
-        if (calls->items[i].bytes == longest.bytes) calls->items[alike++] = calls->items[i];
-    if (alike < FEWEST || (double)longest.ns < least_ns) return;
-    qsort(calls->items, alike, sizeof *calls->items, aorta_by_int64);
-    const size_t middle = alike / 2;
-    const double times = (double)longest.ns / (double)calls->items[middle].ns;
-    if (!(calls->items[middle].ns > 0) || times < FAR) return;
-    aorta_facts_set(facts, AORTA_FACT_OUTLIER, (double)longest.ns / 1e6);
-    aorta_facts_set(facts, AORTA_FACT_OUTLIER_TIMES, times);
-}
-
-void aorta_verdict_find_outliers(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    struct aorta_arena scratch = {0};
-    struct calls calls = {0};
-    AORTA_EACH (struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
-        if (finding->cause != AORTA_CAUSE_EXPOSED_COLLECTIVE) continue;
-        calls.count = 0;
-        collect(analysis, finding->collective, &calls, &scratch);
-        name_outlier(&calls, MUCH * finding->cost_ms * 1e6 * (double)verdict->iterations, &finding->facts);
-    }
-    aorta_arena_end(&scratch, verdict->arena);
 }

@@ -345,7 +345,6 @@ static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_ver
     aorta_arena_free(&work.memory);
     AORTA_TRY(status);
     if (verdict->recorded) aorta_verdict_find_worst(analysis, verdict);
-    if (verdict->recorded && !verdict->ranks_missing) aorta_verdict_find_outliers(analysis, verdict);
     const bool differ = aorta_verdict_steps_differ(verdict);
     verdict->steps_unlike = differ ? aorta_trace_steps_unlike(analysis, AORTA_TRACE_KERNEL) : NAN;
     verdict->copies_unlike = differ ? aorta_trace_steps_unlike(analysis, AORTA_TRACE_COPY) : NAN;

@@ -59,13 +59,6 @@ void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struc
 /* The programs capture graphs during the recording, and hardly replay any. */
 bool aorta_verdict_captures(const struct aorta_trace_analysis *analysis);
 
-/* The part of an exposed stretch after the last rank has arrived. The wait for the last rank is another cause.
- * (findings.c) */
-int64_t aorta_exposed_without_wait(const struct aorta_trace_analysis *analysis, uint32_t collective,
-                                   const struct aorta_exposed *exposed);
-/* Adds facts about a call that takes far longer than other calls of its size. (gains_origin.c) */
-void aorta_verdict_find_outliers(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict);
-
 /* How often a step repeats the same kernels and reductions, because it reduces the gradients of each micro-batch; 1: no
  * repetition. (launched_work.c) */
 int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
