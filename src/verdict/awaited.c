@@ -41,14 +41,11 @@ bool aorta_verdict_find_awaited(const struct aorta_trace_rank *rank, struct aort
 
 /* ---- work that is removed with the wait ---- */
 
-static bool is_read(const struct aorta_launched_work *launched, size_t at) {
-    return aorta_launches_copy(launched, at, AORTA_COPIED_TO_HOST);
-}
-
 static void drop_selection(const struct aorta_launched_work *launched, size_t at) {
     aorta_drop_work(launched, at);
     for (; at && (aorta_launches_named(launched, at - 1, "DeviceCompactInit") ||
-                  aorta_launches_named(launched, at - 1, "DeviceReduce") || is_read(launched, at - 1));
+                  aorta_launches_named(launched, at - 1, "DeviceReduce") ||
+                  aorta_launches_copy(launched, at - 1, AORTA_COPIED_TO_HOST));
          at--)
         aorta_drop_work(launched, at - 1);
 }
@@ -88,8 +85,8 @@ static void drop_values(const struct aorta_launched_work *launched, const void *
         if (fact == AORTA_FACT_SYNC_NORMS) i = drop_exchange(launched, i);
         if (fact == AORTA_FACT_SELECTS && aorta_launches_named(launched, i, "DeviceSelectSweep"))
             drop_selection(launched, i);
-        if (fact == AORTA_FACT_CHECKS && i && is_read(launched, i) && is_any_or_all(launched, i - 1))
-            drop_check(launched, i);
+        const bool read = aorta_launches_copy(launched, i, AORTA_COPIED_TO_HOST);
+        if (fact == AORTA_FACT_CHECKS && i && read && is_any_or_all(launched, i - 1)) drop_check(launched, i);
     }
 }
 

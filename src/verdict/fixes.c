@@ -12,30 +12,26 @@
 
 static const double LEAST = 4e6; /* bytes per step: less may be figures that the program prints */
 
-/* Adds the bytes that a rank copies in the steps that count, by direction. */
-static void add_copied(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                       double copied[AORTA_COPIED_COUNT]) {
-    const struct aorta_trace *trace = rank->trace;
-    size_t next = 0;
-    for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
-        for (; next < trace->work_count && trace->work[next].start_ns < window->end_ns; next++) {
-            const struct aorta_trace_work *work = &trace->work[next];
-            if (work->start_ns < window->start_ns || work->kind != AORTA_TRACE_COPY || work->bytes <= 0) continue;
-            const enum aorta_copied how = aorta_copied_how(aorta_trace_text(trace, work->name));
-            if (how != AORTA_COPIED_UNKNOWN) copied[how] += (double)work->bytes;
+/* Adds the bytes that the ranks copy in the steps that count, by direction. */
+static void sum_copied(const struct aorta_trace_analysis *analysis, double copied[AORTA_COPIED_COUNT]) {
+    AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
+        const struct aorta_trace *trace = rank->trace;
+        size_t next = 0;
+        for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window));) {
+            for (; next < trace->work_count && trace->work[next].start_ns < window->end_ns; next++) {
+                const struct aorta_trace_work *work = &trace->work[next];
+                if (work->start_ns < window->start_ns || work->kind != AORTA_TRACE_COPY || work->bytes <= 0) continue;
+                const enum aorta_copied how = aorta_copied_how(aorta_trace_text(trace, work->name));
+                if (how != AORTA_COPIED_UNKNOWN) copied[how] += (double)work->bytes;
+            }
         }
     }
-}
-
-static void sum_copied(const struct gains *gains, double copied[AORTA_COPIED_COUNT]) {
-    for (size_t i = 0; i < gains->analysis->rank_count; i++)
-        add_copied(gains->analysis, &gains->analysis->ranks[i], copied);
 }
 
 /* Example: gradients and parameters of an optimizer on the host. */
 bool aorta_verdict_is_offloaded(const struct gains *gains) {
     double copied[AORTA_COPIED_COUNT] = {0};
-    sum_copied(gains, copied);
+    sum_copied(gains->analysis, copied);
     return copied[AORTA_COPIED_TO_HOST] > LEAST * aorta_gains_steps(gains) &&
            copied[AORTA_COPIED_TO_HOST] > 0.25 * copied[AORTA_COPIED_TO_DEVICE] &&
            copied[AORTA_COPIED_TO_DEVICE] > 0.25 * copied[AORTA_COPIED_TO_HOST];
@@ -50,7 +46,7 @@ static bool are_rare(const struct gains *gains, const struct aorta_origin *origi
 bool aorta_verdict_saves(const struct gains *gains, const struct aorta_origin *origin) {
     double copied[AORTA_COPIED_COUNT] = {0};
     if (gains->verdict->whole || !are_rare(gains, origin)) return false;
-    sum_copied(gains, copied);
+    sum_copied(gains->analysis, copied);
     return copied[AORTA_COPIED_TO_HOST] > LEAST && copied[AORTA_COPIED_TO_HOST] > copied[AORTA_COPIED_TO_DEVICE];
 }
 

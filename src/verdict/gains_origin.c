@@ -227,8 +227,7 @@ static struct calls_within calls_within(const struct pause *pause, struct aorta_
         all_ns += ns;
         of_name[frame->name] += ns;
         if (2 * of_name[frame->name] >= pause->ns) within.name = name;
-        for (size_t j = 0; ns && j < sizeof starters / sizeof *starters; j++)
-            within.starts |= strcmp(name, starters[j]) == 0;
+        within.starts |= ns && aorta_is_one_of(name, starters, sizeof starters / sizeof *starters);
     }
     within.computes &= 10 * all_ns < pause->ns;
     return within;

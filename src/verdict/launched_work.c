@@ -202,6 +202,7 @@ int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, con
 struct launched {
     const struct aorta_launched_work *all;
     enum aorta_collective kind;
+    size_t times;               /* that all gradients are reduced */
     size_t reductions, removed; /* removed: the first reductions disappear */
     uint32_t fills;             /* name of the kernels that copy gradients into buckets; NONE */
     uint32_t stream;            /* stream with reductions and pointwise kernels only; NONE */
@@ -266,25 +267,19 @@ static void drop_parts(const struct launched *launched, size_t part) {
     }
 }
 
-struct repeated {
-    enum aorta_collective kind;
-    size_t times;
-};
-
 static void drop_repeats(const struct aorta_launched_work *all, const void *context) {
-    const struct repeated *repeated = context;
-    struct launched launched = {.all = all, .kind = repeated->kind};
+    struct launched launched = *(const struct launched *)context;
+    launched.all = all;
     for (size_t i = 0; i < all->count; i++) launched.reductions += reduces(&launched, i);
-    if (!repeated->times || launched.reductions < repeated->times) return;
-    launched.removed = launched.reductions - launched.reductions / repeated->times;
+    if (!launched.times || launched.reductions < launched.times) return;
+    launched.removed = launched.reductions - launched.reductions / launched.times;
     launched.fills = find_fills(&launched);
     launched.stream = find_stream(&launched);
-    drop_parts(&launched, launched.reductions / repeated->times);
+    drop_parts(&launched, launched.reductions / launched.times);
 }
 
 double aorta_gain_of_reducing_once(const struct gains *gains, enum aorta_collective kind, int times) {
-    const struct repeated repeated = {kind, (size_t)times};
-    return aorta_gain_without_work(gains, 0, drop_repeats, &repeated);
+    return aorta_gain_without_work(gains, 0, drop_repeats, &(struct launched){.kind = kind, .times = (size_t)times});
 }
 
 /* ---- parameters that are gathered again ----

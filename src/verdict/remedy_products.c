@@ -265,8 +265,7 @@ static bool in_written_norm(const struct residual *residual, const struct leaf *
     static const char *const parts[] = {"aten::mul", "aten::pow", "aten::mean", "aten::sum",
                                         "aten::neg", "aten::div", "aten::rsqrt"};
     const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
-    bool part = false;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) part |= !strcmp(leaf->name, parts[i]);
+    const bool part = aorta_is_one_of(leaf->name, parts, sizeof parts / sizeof *parts);
     for (int i = 0; x && part && i < residual->count; i++)
         if (residual->written_rank[i] == x->rank && residual->sizes[i] == leaf->largest) return true;
     return false;
@@ -335,10 +334,8 @@ static void halve_between(struct remedy_model *model) {
 static bool is_wide_after(const struct leaf *leaf, bool wide) {
     if (leaf->op & AORTA_OP_NORM || !strcmp(leaf->name, "aten::rsqrt")) return true;
     if (leaf->kind == LEAF_ATTENTION || leaf->kind == LEAF_CONVOLUTION || strstr(leaf->name, "bmm")) return false;
-    static const char *const activations[] = {"gelu", "relu", "silu", "tanh", "sigmoid", "softmax", "clamp_min"};
-    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
-        if (strstr(leaf->name, activations[i])) return false;
-    return wide;
+    static const char *const activations[] = {"gelu", "relu", "silu", "tanh", "sigmoid", "softmax", "clamp_min", NULL};
+    return wide && !aorta_has_any(leaf->name, activations);
 }
 
 /* Fused attention in fp32 uses no matrix units: 34 TFLOP/s in Whisper's encoder on an H200. HALF is the share of its
@@ -457,10 +454,8 @@ static bool alike(const struct remedy_model *model, size_t a, size_t b) {
 
 /* Products and factorizations of matrices. */
 static bool is_of_matrices(const struct leaf *leaf) {
-    static const char *const names[] = {"getrf", "potrf", "geqrf", "gesvd", "syevj", "trsm"};
-    bool is = leaf->kind == LEAF_PRODUCT;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) is |= strstr(leaf->kernel, names[i]) != NULL;
-    return is;
+    static const char *const names[] = {"getrf", "potrf", "geqrf", "gesvd", "syevj", "trsm", NULL};
+    return leaf->kind == LEAF_PRODUCT || aorta_has_any(leaf->kernel, names);
 }
 
 static struct loop loop_before(const struct remedy_model *model, size_t end) {

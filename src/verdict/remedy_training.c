@@ -246,9 +246,8 @@ static double gradient_elements(const struct leaf *leaf) {
 }
 
 bool aorta_remedy_looks_up(const struct leaf *leaf) {
-    static const char *const parts[] = {"index_select", "embedding", "gather_kernel", "indexSelect"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strstr(leaf->name, parts[i])) return true;
+    static const char *const parts[] = {"index_select", "embedding", "gather_kernel", "indexSelect", NULL};
+    if (aorta_has_any(leaf->name, parts)) return true;
     return !strcmp(leaf->name, "aten::gather") && strstr(leaf->kernel, "gather_kernel"); /* of index_select */
 }
 
