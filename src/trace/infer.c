@@ -37,6 +37,7 @@ struct sequence {
 /* A kernel that may run once a step. */
 struct anchor {
     uint32_t name;
+    uint32_t first; /* position of its first kernel */
     size_t period;  /* kernels from one to the next, mostly */
     size_t covered; /* kernels in steps of just that length */
 };
@@ -110,6 +111,7 @@ static struct anchor measure(const struct sequence *sequence, uint32_t name, uin
     size_t count = count_of(sequence, name);
     struct anchor anchor = {.name = name};
     if (count <= AORTA_FEWEST_STEPS) return anchor;
+    anchor.first = positions[0];
     for (size_t i = 0; i + 1 < count; i++) gaps[i] = positions[i + 1] - positions[i];
     qsort(gaps, count - 1, sizeof *gaps, aorta_by_uint32);
     for (size_t i = 0, run = 0; i + 1 < count; i++) {
@@ -136,8 +138,9 @@ static bool repeats(const struct sequence *sequence, const struct anchor *anchor
     return (double)anchor->covered >= REGULAR_SHARE * (double)(last + anchor->period - first);
 }
 
-/* The largest coverage first; of equal ones the shorter period, then the order of names. */
-static AORTA_ORDER(by_coverage, struct anchor, AORTA_DOWN(covered) AORTA_UP(period) AORTA_UP(name));
+/* The largest coverage first; of equal ones the shorter period, then the earlier kernel: numbers of names depend on the
+ * order of rows in the file. */
+static AORTA_ORDER(by_coverage, struct anchor, AORTA_DOWN(covered) AORTA_UP(period) AORTA_UP(first));
 
 /* The anchor with the most of the recording in equal steps; anchors[] holds all names, best first. */
 static bool choose(const struct sequence *sequence, struct anchor *anchors, struct anchor *chosen) {

@@ -140,6 +140,29 @@ static void without_an_optimizer_it_is_cut_where_the_device_waits(void **state) 
     aorta_trace_list_free(&list);
 }
 
+/* Files list names in any order. */
+static void the_order_of_names_does_not_move_steps(void **state) {
+    (void)state;
+    static const char *const names[] = {"embedding", "norm", "gemm", "gelu", "loss", "loss_backward"};
+    enum { NAMES = sizeof names / sizeof *names };
+    struct aorta_trace_list lists[2];
+    for (int backward = 0; backward < 2; backward++) {
+        struct program program;
+        program_open(&program, 0);
+        for (int i = NAMES; backward && i-- > 0;) text(&program, names[i]);
+        for (int i = 0; i < 8 * NAMES; i++) {
+            if (i % NAMES == 0) program.time_ns += PAUSE_NS;
+            kernel(&program, names[i % NAMES], 7);
+        }
+        lists[backward] = list_of(finish(&program), NULL);
+    }
+    const struct aorta_trace *forward = lists[0].items[0], *backward = lists[1].items[0];
+    assert_int_equal(forward->step_count, backward->step_count);
+    for (size_t i = 0; i < forward->step_count; i++)
+        assert_int_equal(forward->steps[i].start_ns, backward->steps[i].start_ns);
+    for (int i = 0; i < 2; i++) aorta_trace_list_free(&lists[i]);
+}
+
 /* Each of many products is tried with several kernels before training begins: far more kernels than ten steps have. */
 static void a_long_start_up_hides_no_steps(void **state) {
     (void)state;
@@ -440,6 +463,7 @@ int main(void) {
         cmocka_unit_test(training_is_cut_behind_the_optimizer),
         cmocka_unit_test(kernels_over_lists_end_a_step),
         cmocka_unit_test(without_an_optimizer_it_is_cut_where_the_device_waits),
+        cmocka_unit_test(the_order_of_names_does_not_move_steps),
         cmocka_unit_test(a_long_start_up_hides_no_steps),
         cmocka_unit_test(ranks_number_the_same_steps_alike),
         cmocka_unit_test(steps_of_sequences_of_other_lengths),
