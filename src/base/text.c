@@ -301,20 +301,21 @@ struct aorta_shown aorta_shown(const char *path) {
 
 /* ---- lines of a terminal ---- */
 
-enum { NARROWEST = 60, WIDEST = 200, NOT_KNOWN = 100 };
+enum { NARROWEST = 60, WIDEST = 200, USUAL = 100 };
 
 static const char ellipsis[] = "…";
 
 int aorta_terminal_width(FILE *stream) {
     struct winsize size = {0};
     if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0) return 0;
-    if (!size.ws_col) return NOT_KNOWN;
-    return size.ws_col < NARROWEST ? NARROWEST : size.ws_col > WIDEST ? WIDEST : size.ws_col;
+    const char *outer = getenv(AORTA_COLUMNS);
+    const int columns = size.ws_col ? size.ws_col : outer ? atoi(outer) : 0;
+    return columns <= 0 ? 0 : columns < NARROWEST ? NARROWEST : columns > WIDEST ? WIDEST : columns;
 }
 
 bool aorta_terminal_takes_escapes(FILE *stream) {
     const char *term = getenv("TERM");
-    return isatty(fileno(stream)) == 1 && term && strcmp(term, "dumb") != 0;
+    return aorta_terminal_width(stream) > 0 && term && strcmp(term, "dumb") != 0;
 }
 
 /* ---- characters ---- */
@@ -400,7 +401,7 @@ static size_t line_bytes(const char *text, int width, bool whole) {
 }
 
 static int width_left(const struct aorta_lines *lines, bool first) {
-    int width = (lines->width ? lines->width : NOT_KNOWN) - (first ? lines->taken : lines->indent);
+    int width = (lines->width ? lines->width : USUAL) - (first ? lines->taken : lines->indent);
     return width < 8 ? 8 : width;
 }
 

@@ -2,6 +2,7 @@
 #include "job/launch.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/lines.h"
 #include "job/beacon.h"
 #include "job/launch_internal.h"
 
@@ -245,6 +246,7 @@ static void set_environment(const struct job *job, int rank) {
     set_number("MASTER_PORT", job->port);
     set_number("WORLD_SIZE", job->options->ranks);
     set_number("LOCAL_WORLD_SIZE", job->options->ranks);
+    set_number(AORTA_COLUMNS, aorta_terminal_width(stdout));
     if (job->mpirun[0])
         aorta_mpirun_environment(job->directory.path, job->shared.path);
     else

@@ -1,10 +1,14 @@
 #include "base/arena.h"
+#include "base/lines.h"
 #include "base/text.h"
 #include "check.h"
 
+#include <pty.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 static void test_text_grows(void **state) {
     (void)state;
@@ -195,6 +199,27 @@ static void test_brief(void **state) {
         assert_string_equal(aorta_brief(cases[i].value).text, cases[i].text);
 }
 
+/* A pseudo-terminal without a size is Open MPI's; aorta launch says how wide its own terminal is. */
+static void test_terminals_have_a_size(void **state) {
+    (void)state;
+    int outer, inner;
+    assert_int_equal(openpty(&outer, &inner, NULL, NULL, NULL), 0);
+    FILE *stream = fdopen(inner, "w");
+    setenv("TERM", "xterm", 1);
+    assert_int_equal(aorta_terminal_width(stream), 0);
+    assert_false(aorta_terminal_takes_escapes(stream));
+    setenv(AORTA_COLUMNS, "120", 1);
+    assert_int_equal(aorta_terminal_width(stream), 120);
+    unsetenv(AORTA_COLUMNS);
+    assert_int_equal(ioctl(outer, TIOCSWINSZ, &(struct winsize){.ws_row = 40, .ws_col = 90}), 0);
+    assert_int_equal(aorta_terminal_width(stream), 90);
+    assert_true(aorta_terminal_takes_escapes(stream));
+    setenv("TERM", "dumb", 1);
+    assert_false(aorta_terminal_takes_escapes(stream));
+    fclose(stream);
+    close(outer);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_grows),
@@ -209,6 +234,7 @@ int main(void) {
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_brief),
         cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_terminals_have_a_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

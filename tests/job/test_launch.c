@@ -95,6 +95,14 @@ static void test_contract(void **state) {
     expect_quiet_mpirun(&run);
 }
 
+static void test_output_in_a_file_has_no_escapes(void **state) {
+    (void)state;
+    struct run run;
+    setenv("TERM", "xterm", 1);
+    launch(&run, WORDS("run", "2", "always", "0", LAUNCH_HELPER, "rank", "terminal"));
+    expect(&run, 0, WORDS("rank 0: escapes=0 width=0\n", "rank 1: escapes=0 width=0\n"));
+}
+
 /* Both ways of starting; `through` is "never" or "always". */
 static void check_fail(const char *through) {
     struct run run;
@@ -593,6 +601,7 @@ static void test_sweep(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_contract),
+        cmocka_unit_test(test_output_in_a_file_has_no_escapes),
         cmocka_unit_test(test_fail),
         cmocka_unit_test(test_fail_slowly),
         cmocka_unit_test(test_ends_before_the_beginning),

@@ -1,5 +1,6 @@
 /* `launch_helper run RANKS MPI TIMEOUT COMMAND…` is a small `aorta launch`; `launch_helper launch --rank-exec -- …` is
  * its wrapper; `launch_helper rank ACTION [RANK]` is a rank that does something. */
+#include "base/lines.h"
 #include "comm/comm.h"
 #include "job/beacon.h"
 #include "job/launch.h"
@@ -225,14 +226,21 @@ static int action_timeout(int rank, int chosen) {
     return 0;
 }
 
+/* mpirun gives ranks a pseudo-terminal, wherever its own output goes. */
+static int action_terminal(int rank, int chosen) {
+    (void)chosen;
+    printf("rank %d: escapes=%d width=%d\n", rank, aorta_terminal_takes_escapes(stdout), aorta_terminal_width(stdout));
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(int rank, int chosen);
 } actions[] = {
-    {"env", action_env},         {"fail", action_fail},   {"fail_slowly", action_fail_slowly},
-    {"kill", action_kill},       {"hang", action_hang},   {"interrupt", action_interrupt},
-    {"reduce", action_reduce},   {"abort", action_abort}, {"stop", action_stop},
-    {"timeout", action_timeout},
+    {"env", action_env},         {"fail", action_fail},         {"fail_slowly", action_fail_slowly},
+    {"kill", action_kill},       {"hang", action_hang},         {"interrupt", action_interrupt},
+    {"reduce", action_reduce},   {"abort", action_abort},       {"stop", action_stop},
+    {"timeout", action_timeout}, {"terminal", action_terminal},
 };
 
 static int be_rank(int argc, char **argv) {
