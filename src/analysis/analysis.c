@@ -454,7 +454,7 @@ aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,
     struct work work = {.analysis = analysis};
     if (!options) options = &defaults;
     *analysis = (struct aorta_trace_analysis){
-        .whole = options->whole, .chosen = options->step_count > 0, .steady_from = INT64_MIN};
+        .whole = options->whole, .chosen = options->step_count > 0, .steady_from = INT64_MIN, .steady_end = INT64_MAX};
     aorta_status status = make_ranks(list, analysis);
     if (!status) status = run(analysis, &work, options);
     for (size_t i = 0; work.waits && i < analysis->rank_count; i++) {
@@ -473,7 +473,8 @@ void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis) {
 }
 
 bool aorta_trace_step_counts(const struct aorta_trace_analysis *analysis, int64_t number) {
-    return !analysis->stepped || (number != INT64_MIN && number >= analysis->steady_from);
+    return !analysis->stepped ||
+           (number != INT64_MIN && number >= analysis->steady_from && number < analysis->steady_end);
 }
 
 bool aorta_trace_beyond_steps(const struct aorta_trace_analysis *analysis) {

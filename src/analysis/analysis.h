@@ -232,8 +232,10 @@ struct aorta_trace_analysis {
     size_t warmup;       /* steps excluded at each rank's start */
     bool whole, chosen;  /* option `whole`: steps do not count; only some of them are analyzed */
     bool unled;          /* the first step is left out, as the end of the work before it is not recorded */
+    bool drained;        /* the last step is left out, as work that was queued before it ends in it */
     double trend_ns[2];  /* time of a step at the start and the end if steps get ever shorter; else 0 */
     int64_t steady_from; /* number of the first counted step; INT64_MIN: all, or measured steps */
+    int64_t steady_end;  /* number of the first step that does not count any more */
     const struct aorta_trace *thin; /* the first trace without a verdict: too much is missing (trace.h), it has several
                                      * processes, or almost no work; NULL: none */
     size_t mixed;                   /* processes in `thin`; 0: one */

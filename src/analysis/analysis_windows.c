@@ -168,6 +168,42 @@ static void leave_unled(struct aorta_trace_analysis *analysis) {
     }
 }
 
+static int64_t host_time(const struct aorta_trace *trace, int64_t number) {
+    AORTA_EACH (const struct aorta_trace_step, step, trace->steps, trace->step_count)
+        if (step->number == number && step->start_ns != INT64_MIN) return step->end_ns - step->start_ns;
+    return INT64_MAX;
+}
+
+/* Returns the last step if queued work of earlier steps ends in it, else NULL. It is longer than all other steps, and
+ * than its time on the host:
+ *
+ *   copies    |1   |2   |3   |
+ *   compute        |1   |2   |3   |    step 3 has the compute of two steps
+ */
+static const struct aorta_trace_window *find_drained(const struct aorta_trace_analysis *analysis,
+                                                     const struct aorta_trace_rank *rank) {
+    static const double longer = 1.25;
+    const struct aorta_trace_window *last = NULL;
+    int64_t longest_ns = 0, last_ns = 0;
+    size_t count = 0;
+    for (const struct aorta_trace_window *window = NULL; (window = aorta_step_after(analysis, rank, window)); count++) {
+        if (last_ns > longest_ns) longest_ns = last_ns;
+        last_ns = window->profile.overlap.lead_ns + window->profile.overlap.span_ns;
+        last = window;
+    }
+    if (count < AORTA_STEPS_TO_LEAVE_ONE || (double)last_ns <= longer * (double)longest_ns) return NULL;
+    return (double)last_ns > longer * (double)host_time(rank->trace, last->number) ? last : NULL;
+}
+
+static void leave_drained(struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < analysis->rank_count && !analysis->drained; i++) {
+        const struct aorta_trace_window *last = find_drained(analysis, &analysis->ranks[i]);
+        if (!last) continue;
+        analysis->drained = true;
+        analysis->steady_end = last->number;
+    }
+}
+
 void aorta_trace_warmup_find(struct aorta_trace_analysis *analysis) {
     AORTA_EACH (const struct aorta_trace_rank, rank, analysis->ranks, analysis->rank_count) {
         struct aorta_arena scratch = {0};
@@ -185,6 +221,7 @@ void aorta_trace_warmup_find(struct aorta_trace_analysis *analysis) {
         aorta_arena_end(&scratch, &analysis->memory);
     }
     leave_unled(analysis);
+    leave_drained(analysis);
 }
 
 /* Ranks with measured steps (aorta_trace_measured): each measured step is a window. */

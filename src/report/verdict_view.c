@@ -198,6 +198,8 @@ static void add_basis(struct build *build) {
                           aorta_counted((long long)verdict->rank_count, "rank").text);
     if (verdict->warmup && !verdict->whole) aorta_text_printf(&text, " after %zu of warm-up", verdict->warmup);
     if (verdict->unled) aorta_text_puts(&text, ", without the first, whose start is not recorded");
+    if (verdict->drained) aorta_text_puts(&text, verdict->unled ? ", and" : ",");
+    if (verdict->drained) aorta_text_puts(&text, " without the last, in which queued work of earlier steps ends");
     if (verdict->outside > LEFT_OUT && verdict->outside <= HALF)
         aorta_text_printf(&text, ", %.0f%% of the %s's work", 100 * (1 - verdict->outside), device(verdict));
     if (name) aorta_text_printf(&text, ", %.*s", aorta_model_length(name), name);

@@ -138,8 +138,7 @@ static bool repeats(const struct sequence *sequence, const struct anchor *anchor
     return (double)anchor->covered >= REGULAR_SHARE * (double)(last + anchor->period - first);
 }
 
-/* The largest coverage first; of equal ones the shorter period, then the earlier kernel: numbers of names depend on the
- * order of rows in the file. */
+/* The largest coverage first; of equal ones the shorter period, then the earlier kernel. */
 static AORTA_ORDER(by_coverage, struct anchor, AORTA_DOWN(covered) AORTA_UP(period) AORTA_UP(first));
 
 /* The anchor with the most of the recording in equal steps; anchors[] holds all names, best first. */

@@ -539,6 +539,7 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
         .asked = analysis->whole,
         .together_ms = together_ms(analysis),
         .unled = analysis->unled,
+        .drained = analysis->drained,
         .undisturbed = analysis->trend_ns[0] > 0, /* the program itself makes its steps differ */
         .ranks_missing = missing_ranks(analysis),
         .sends = analysis->sends,

@@ -115,6 +115,7 @@ struct aorta_verdict {
     size_t warmup;      /* iterations that are omitted at the start of each rank */
     double outside;     /* share of the device's work that is in no step, if repeating kernels show the steps; else 0 */
     bool unled;         /* the first step is omitted, as its start is not recorded */
+    bool drained;       /* the last step is omitted, as work that was queued before it ends in it */
     double together_ms; /* several devices of one process, without steps: from their first to their last work; else 0 */
     size_t iterations;  /* measured on each rank, at least */
     double step_ms_mean, step_ms_p50; /* from the end of a step to the end of the next step */

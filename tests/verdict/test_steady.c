@@ -1229,6 +1229,33 @@ static void all_figures_are_of_the_same_steps(void **state) {
     end(&run);
 }
 
+/* The small kernels that begin the steps run at once, the products 11 ms after their launch. The queued product of step
+ * 3 makes step 4 longer:
+ *
+ *   stream 13   |0    |1    |2    |3    |4         |
+ *   stream 7          |0    |1    |2    |3    |4   |
+ */
+static void queued_work_does_not_lengthen_the_step(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_kernel(&sample, "gemm", 7, 500, 2000, 8000, ""); /* of the step before the recording */
+    for (int step = 0; step < 5; step++) {
+        char name[32];
+        const double at_us = 1000 + 10000.0 * step;
+        snprintf(name, sizeof name, "ProfilerStep#%d", step);
+        sample_kineto_event(&sample, "user_annotation", name, 1, at_us, 9990, "");
+        sample_kineto_kernel(&sample, "fill", 13, at_us + 5, at_us + 15, 100, "");
+        sample_kineto_kernel(&sample, "gemm", 7, at_us + 20, at_us + 11000, 8000, "");
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    said_near(run.verdict.step_ms_mean, 10, 1e-6);
+    said_expect(said_words(&run.verdict), ", and without the last, in which queued work of earlier steps ends");
+    end(&run);
+}
+
 /* A lag of 25 ms makes a gain of 30 ms unsure by 13.6. The 104 ms that it gains alone, most of them shared, are unsure
  * by no more than the lag. */
 static void a_shared_gain_is_no_less_sure(void **state) {
@@ -1343,6 +1370,7 @@ int main(void) {
         cmocka_unit_test(a_long_step_among_the_first_ends_the_warmup),
         cmocka_unit_test(the_first_step_begins_at_its_mark),
         cmocka_unit_test(all_figures_are_of_the_same_steps),
+        cmocka_unit_test(queued_work_does_not_lengthen_the_step),
         cmocka_unit_test(a_shared_gain_is_no_less_sure),
         cmocka_unit_test(what_ran_before_the_recording_stopped_is_analyzed),
         cmocka_unit_test(without_a_device_or_steps_all_collectives_count),
