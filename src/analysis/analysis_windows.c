@@ -178,8 +178,7 @@ static int64_t host_time(const struct aorta_trace *trace, int64_t number) {
  * than its time on the host:
  *
  *   copies    |1   |2   |3   |
- *   compute        |1   |2   |3   |    step 3 has the compute of two steps
- */
+ *   compute        |1   |2   |3   |    step 3 has the compute of two steps */
 static const struct aorta_trace_window *find_drained(const struct aorta_trace_analysis *analysis,
                                                      const struct aorta_trace_rank *rank) {
     static const double longer = 1.25;

@@ -1,6 +1,7 @@
 #include "analysis/compare.h"
 #include "base/compare.h"
 #include "base/sort.h"
+#include "trace/source.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -284,8 +285,8 @@ static size_t common_folders(const char *const *paths, size_t count) {
 }
 
 static size_t without_ending(const char *name) {
-    static const char *const endings[] = {".gz", ".json", ".trace", ".pt"};
-    size_t length = strlen(name);
+    static const char *const endings[] = {".json", ".trace", ".pt"};
+    size_t length = aorta_packing_strip(name);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         const size_t end = strlen(endings[i]);
         if (length > end && !strncmp(name + length - end, endings[i], end)) length -= end;

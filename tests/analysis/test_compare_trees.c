@@ -183,7 +183,7 @@ static void what_nothing_replaces_stands_for_itself(void **state) {
 static void labels_are_short_and_stay_apart(void **state) {
     (void)state;
     struct aorta_arena arena = {0};
-    const char *const files[] = {"runs/a/h100.pt.trace.json.gz", "runs/b/mi300.json"};
+    const char *const files[] = {"runs/a/h100.pt.trace.json.gz", "runs/b/mi300.json.zst"};
     const char *const alike[] = {"x/rank0.json", "x/rank0.json.gz"};
     const char **labels = aorta_trace_compare_labels(files, 2, &arena);
     assert_string_equal(labels[0], "a/h100");
