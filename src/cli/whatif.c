@@ -323,12 +323,22 @@ static aorta_status take_gain(struct aorta_recorded *recorded, const struct requ
     return NULL;
 }
 
+/* In the verdict, stalls before copies of the input are waiting for data. */
+static aorta_status add_stalls(struct aorta_recorded *recorded, struct request *request) {
+    if (!(request->removed & aorta_removal_bit(AORTA_WITHOUT_DATA_WAIT))) return NULL;
+    AORTA_TRY(aorta_recorded_evaluate(recorded));
+    const struct aorta_finding *finding = aorta_verdict_find(&recorded->verdict, AORTA_CAUSE_DATA_WAIT);
+    const bool stalls = finding && aorta_facts_has(&finding->facts, AORTA_FACT_PAUSE_INPUT);
+    return stalls ? read_cause("host_pause", request) : NULL;
+}
+
 /* Fills the result's remedies, the cost of the recording and, with remedies, the step without them. */
 static aorta_status replay(struct aorta_recorded *recorded, const struct aorta_graph *graph,
-                           const struct aorta_whatif_collectives *collectives, const struct request *request,
+                           const struct aorta_whatif_collectives *collectives, struct request *request,
                            struct aorta_whatif *whatif, struct aorta_whatif_result *result) {
     enum { DOUBLINGS = 32 };
     const struct whatif_arguments *arguments = request->arguments;
+    AORTA_TRY(add_stalls(recorded, request));
     AORTA_TRY(aorta_whatif_begin(graph, collectives, (int)arguments->ranks_per_node, request->latency_ns, whatif));
     AORTA_TRY(check_link(whatif, request));
     result->resources = resources_of(whatif, request);
@@ -348,7 +358,7 @@ static aorta_status replay(struct aorta_recorded *recorded, const struct aorta_g
 
 /* ---- what was recorded ---- */
 
-static aorta_status replay_trace(struct aorta_recorded *recorded, const struct request *request) {
+static aorta_status replay_trace(struct aorta_recorded *recorded, struct request *request) {
     const struct aorta_trace_analysis *analysis = &recorded->analysis;
     struct aorta_trace_graph built;
     struct aorta_whatif_collectives collectives;
@@ -367,7 +377,7 @@ static aorta_status replay_trace(struct aorta_recorded *recorded, const struct r
     return status;
 }
 
-static aorta_status open_recorded(struct aorta_cli_line *line, const struct request *request) {
+static aorta_status open_recorded(struct aorta_cli_line *line, struct request *request) {
     const struct aorta_trace_options reading = {.guarded = true, .step_range = request->arguments->step_range};
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_recorded recorded;

@@ -124,7 +124,7 @@ aorta_status aorta_recorded_open(const char *const *paths, size_t count, const s
 }
 
 aorta_status aorta_recorded_evaluate(struct aorta_recorded *recorded) {
-    if (recorded->is_run) return NULL;
+    if (recorded->is_run || recorded->has_verdict) return NULL;
     AORTA_TRY(aorta_verdict_make(&recorded->analysis, &recorded->verdict));
     AORTA_TRY(aorta_recorded_machine_report(&recorded->machine, &recorded->verdict));
     aorta_verdict_environment(&recorded->verdict, &recorded->environment);

@@ -110,7 +110,44 @@ static void calls_end_as_they_should(void **state) {
     }
 }
 
+static void put_event(FILE *file, const char *category, const char *name, int at_us, int length_us, int number) {
+    fprintf(file,
+            ",\n{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": 1, \"tid\": 1, \"ts\": %d, \"dur\": %d, "
+            "\"args\": {\"correlation\": %d, \"device\": 0, \"stream\": 7, \"bytes\": 8000000}}",
+            category, name, at_us, length_us, number);
+}
+
+/* The host makes a batch for 10 of 12 ms, which the verdict calls waiting for data. */
+static void stalls_before_the_input_are_waiting_for_data(void **state) {
+    (void)state;
+    static const char *const kernels[] = {"embedding", "norm", "gemm", "gelu", "gemm_backward", "loss"};
+    enum { KERNELS = sizeof kernels / sizeof *kernels };
+    char line[256] = "", mark[32];
+    FILE *file = fopen("stalls.json", "w");
+    assert_non_null(file);
+    fputs("{\"traceEvents\": [{}", file);
+    for (int step = 0, number = 0; step < 12; step++) {
+        const int at_us = 1000 + 12000 * step;
+        snprintf(mark, sizeof mark, "ProfilerStep#%d", step);
+        put_event(file, "user_annotation", mark, at_us - 1, 11990, 0);
+        put_event(file, "cuda_runtime", "cudaMemcpyAsync", at_us, 3, ++number);
+        put_event(file, "gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", at_us + 5, 100, number);
+        for (int i = 0; i < KERNELS; i++) {
+            put_event(file, "cuda_runtime", "cudaLaunchKernel", at_us + 10 + 5 * i, 3, ++number);
+            put_event(file, "kernel", kernels[i], at_us + 110 + 300 * i, 290, number);
+        }
+    }
+    fputs("]}\n", file);
+    fclose(file);
+    FILE *pipe = popen(AORTA_PROGRAM " whatif stalls.json --without data_wait -q", "r");
+    assert_non_null(pipe);
+    assert_non_null(fgets(line, sizeof line, pipe));
+    assert_int_equal(pclose(pipe), 0);
+    if (!strstr(line, "(-8")) fail_msg("%s", line);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(calls_end_as_they_should)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(calls_end_as_they_should),
+                                       cmocka_unit_test(stalls_before_the_input_are_waiting_for_data)};
     return cmocka_run_group_tests(tests, place_enter, place_leave);
 }
