@@ -30,6 +30,7 @@ struct spans {
     struct lane *lanes;
     uint32_t *reduction_before; /* by reduction: the previous one on its stream in its step; NONE */
     bool *last_reduction;       /* by span: the last reduction of its stream in its step */
+    uint32_t (*of_launch)[2];   /* by call: its compute and its collective that end last; NONE */
     uint32_t full;              /* the last kernel that fills the device; NONE */
 };
 
@@ -90,13 +91,18 @@ static void add_stream_end(const struct spans *spans, uint32_t row, uint32_t oth
                                .same_stream = true});
 }
 
-/* If compute and collectives share a stream, compute also follows compute, and collectives follow collectives. */
+/* If compute and collectives share a stream, compute also follows compute, and collectives follow collectives. In a
+ * graph they may be on any stream: the recording does not show which of its nodes are independent. */
 static void add_same_kind(const struct spans *spans, uint32_t row, struct reasons *reasons) {
     const struct aorta_replay_span *span = &spans->rows->spans[row];
     const struct lane *lane = &spans->lanes[span->stream];
-    const uint32_t own = is_collective(spans, row) ? lane->collective : lane->compute;
-    if (own == AORTA_GRAPH_NONE || own == lane->span || is_collective(spans, row) == is_collective(spans, lane->span))
-        return;
+    const bool kind = is_collective(spans, row);
+    uint32_t own = kind ? lane->collective : lane->compute;
+    if (span->launch != AORTA_GRAPH_NONE && spans->of_launch[span->launch][kind] != AORTA_GRAPH_NONE)
+        own = spans->of_launch[span->launch][kind];
+    else if (own != AORTA_GRAPH_NONE && spans->rows->spans[own].launch != AORTA_GRAPH_NONE)
+        own = spans->of_launch[spans->rows->spans[own].launch][kind]; /* the end of the graph before */
+    if (own == AORTA_GRAPH_NONE || own == lane->span || kind == is_collective(spans, lane->span)) return;
     if (spans->rows->spans[own].end_ns <= span->start_ns) add_stream_end(spans, row, own, reasons);
 }
 
@@ -336,6 +342,10 @@ static void begin_span(struct spans *spans, uint32_t row) {
     struct lane *lane = &spans->lanes[span->stream];
     *(is_collective(spans, row) ? &lane->collective : &lane->compute) = row;
     lane->span = row;
+    if (span->launch != AORTA_GRAPH_NONE) {
+        uint32_t *last = &spans->of_launch[span->launch][is_collective(spans, row)];
+        if (*last == AORTA_GRAPH_NONE || span->end_ns >= spans->rows->spans[*last].end_ns) *last = row;
+    }
     if (lane->last == AORTA_GRAPH_NONE || span->end_ns >= spans->rows->spans[lane->last].end_ns) lane->last = row;
 }
 
@@ -403,7 +413,10 @@ static void assemble(struct spans *spans, struct aorta_arena *memory) {
     spans->lanes = aorta_arena_alloc(memory, ((size_t)rows->stream_count + 1) * sizeof *spans->lanes);
     spans->reduction_before = aorta_arena_raw(memory, ((size_t)rows->span_count + 1) * sizeof *spans->reduction_before);
     spans->last_reduction = aorta_arena_alloc(memory, ((size_t)rows->span_count + 1) * sizeof *spans->last_reduction);
+    const uint32_t calls = spans->builder->recording->ranks[rows->host].call_count;
+    spans->of_launch = aorta_arena_raw(memory, ((size_t)calls + 1) * sizeof *spans->of_launch);
     if (memory->failed) return;
+    for (uint32_t i = 0; i < calls; i++) spans->of_launch[i][0] = spans->of_launch[i][1] = AORTA_GRAPH_NONE;
     for (uint32_t i = 0; i < rows->stream_count; i++)
         spans->lanes[i] = (struct lane){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE,
                                         AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE};

@@ -187,6 +187,50 @@ static void the_gain_is_of_the_collective_that_runs_last(void **state) {
     aorta_trace_list_free(&list);
 }
 
+/* A graph's nodes on two streams, one after the other:
+ *
+ *   stream 7   | RS0 | gemm 0 |                | RS2 | gemm 2 |                …
+ *   stream 20                 | RS1 | gemm 1 |                | RS3 | gemm 3 |
+ *
+ * The edges of the graph are not recorded. Without the reductions the products still follow each other. */
+static double add_graph_step(struct sample_kineto *sample, const struct program *program, double at, int step,
+                             int rank) {
+    const double begin = at;
+    const unsigned launch = ++sample->correlation;
+    char name[32], args[96];
+    (void)program;
+    (void)rank;
+    snprintf(args, sizeof args, "\"correlation\": %u", launch);
+    sample_kineto_event(sample, "cuda_runtime", "cudaGraphLaunch", 1, at - 100, 20, args);
+    for (int unit = 0; unit < 2 * UNITS; unit++) {
+        const int stream = unit % 2 ? 20 : STREAM;
+        snprintf(args, sizeof args, "\"device\": 0, \"stream\": %d, \"correlation\": %u", stream, launch);
+        sample_kineto_event(sample, "kernel", "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", stream, at, COMM_US,
+                            args);
+        at += COMM_US + 1;
+        sample_kineto_event(sample, "kernel", "sm90_xmma_gemm", stream, at, GEMM_US, args);
+        at += GEMM_US + 1;
+    }
+    snprintf(name, sizeof name, "ProfilerStep#%d", step);
+    sample_kineto_event(sample, "user_annotation", name, 1, begin - 110, at - begin, "");
+    return at + 2;
+}
+
+static void nodes_of_a_graph_follow_each_other(void **state) {
+    (void)state;
+    struct aorta_trace_list list;
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    make_verdict(&(struct program){.device = H200}, add_graph_step, &list, &analysis, &verdict);
+    const struct aorta_finding *found = aorta_verdict_find(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS);
+    assert_non_null(found);
+    if (!(found->alone_ms * 1e3 <= 2 * UNITS * COMM_US)) fail_msg("%f ms alone", found->alone_ms);
+    if (!(verdict.replay.floor_ms * 1e3 >= 2 * UNITS * GEMM_US)) fail_msg("%f ms remain", verdict.replay.floor_ms);
+    aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
+}
+
 /* The next operation needs the result: another stream changes nothing. */
 static void reductions_of_activations(void **state) {
     (void)state;
@@ -221,6 +265,7 @@ int main(void) {
                                        cmocka_unit_test(exchanges_on_the_compute_stream),
                                        cmocka_unit_test(reductions_of_gradients_on_the_compute_stream),
                                        cmocka_unit_test(reductions_of_activations),
+                                       cmocka_unit_test(nodes_of_a_graph_follow_each_other),
                                        cmocka_unit_test(the_gain_is_of_the_collective_that_runs_last)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
