@@ -151,6 +151,7 @@ struct pause {
     const struct aorta_trace *trace;
     const struct aorta_trace_call *call;
     int64_t ns;
+    const struct aorta_trace_call *after; /* it follows this call, of another thread if that hands over; NULL: none */
 };
 
 /* The part of [start_ns, end_ns) within the pause. */
@@ -160,9 +161,10 @@ static int64_t ran_ns(const struct pause *pause, int64_t start_ns, int64_t end_n
     return ns > 0 ? ns : 0;
 }
 
-/* It ran on the pause's thread for half of the pause or more. */
+/* It ran on a thread of the pause for half of the pause or more. */
 static bool fills(const struct pause *pause, uint32_t thread, int64_t start_ns, int64_t end_ns) {
-    return thread == pause->call->thread && 2 * ran_ns(pause, start_ns, end_ns) >= pause->ns;
+    const bool own = thread == pause->call->thread || (pause->after && thread == pause->after->thread);
+    return own && 2 * ran_ns(pause, start_ns, end_ns) >= pause->ns;
 }
 
 /* The shortest range that fills the pause; NULL: none. XLA's launching thread waits for other threads, whose ranges
@@ -247,8 +249,10 @@ static bool copies_arguments(const struct gains *gains, uint32_t point) {
 }
 
 static struct pause pause_of(const struct gains *gains, const struct aorta_origin *origin) {
-    return (struct pause){aorta_trace_graph_trace(gains->built, origin->point),
-                          aorta_trace_graph_call(gains->built, origin->point), origin->largest_ns};
+    const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
+    const bool known = origin->from != AORTA_GRAPH_NONE && aorta_trace_graph_trace(gains->built, origin->from) == trace;
+    return (struct pause){trace, aorta_trace_graph_call(gains->built, origin->point), origin->largest_ns,
+                          known ? aorta_trace_graph_call(gains->built, origin->from) : NULL};
 }
 
 /* XLA loads kernels directly after it has compiled them. */
@@ -392,6 +396,7 @@ static enum aorta_fact_key doing(const struct gains *gains, const struct pause *
     if (loads(pause, calls->name)) return AORTA_FACT_PAUSE_LOAD;
     if (calls->computes) return AORTA_FACT_PAUSE_COMPUTES;
     if (found->around && strstr(found->around, "convolution")) return AORTA_FACT_PAUSE_PLANS;
+    if (found->operation && strstr(found->operation, "search_unused")) return AORTA_FACT_PAUSE_UNUSED;
     if (!calls->name && !calls->inside && aorta_trace_changes_memory(where) && strcasestr(where, "alloc") &&
         !(gains->verdict->program & no_allocator))
         return AORTA_FACT_PAUSE_MEMORY;

@@ -711,19 +711,27 @@ struct listed {
     const char *collective, *between;
     int stream, forward;
     bool joins;
+    int elements; /* of fp32 in each; 0: not recorded */
 };
 
 static void launch_list(struct sample_kineto *sample, double *at_us, const void *of) {
     const struct listed *listed = of;
     launch_times(sample, "at::native::gemm_forward", listed->forward, at_us);
+    char facts[128] = "";
+    if (listed->elements)
+        snprintf(facts, sizeof facts,
+                 "\"Collective name\": \"allreduce\", \"In msg nelems\": %d, \"dtype\": \"Float\", \"Group size\": 1",
+                 listed->elements);
     for (int i = 0; i < TENSORS; i++) {
-        launch_next(sample, listed->collective, listed->stream, at_us);
+        sample_kineto_kernel(sample, listed->collective, listed->stream, *at_us, *at_us + 3,
+                             listed->stream == 7 ? 4 : 12, facts);
+        *at_us += LAUNCH_US;
         launch_next(sample, listed->between, 7, at_us);
     }
 }
 
 /* Forty small collectives of 12 us, which the host launches all 20 us with a kernel between: 32 can be one, and the
- * remaining eight another.
+ * remaining eight another. Their bytes need less time than they take, if they are recorded.
  *
  *   a list            forward | B div B div B div …          gradients       forward | B wgrad B wgrad …
  *   needed at once    forward | B gemm B gemm …              activations     B gemm B gemm … from the start
@@ -734,9 +742,10 @@ static void small_collectives_are_joined(void **state) {
     static const char broadcast[] = "ncclDevKernel_Broadcast_RING_LL",
                       reduce[] = "ncclDevKernel_AllReduce_Sum_f32_RING_LL", gemm[] = "at::native::gemm_forward",
                       wgrad[] = "at::native::gemm_backward", divide[] = "void at::native::elementwise_kernel<div>";
-    static const struct listed rows[] = {{broadcast, divide, 20, 30, true}, {broadcast, gemm, 20, 30, false},
-                                         {reduce, wgrad, 20, 30, true},     {reduce, divide, 7, 30, true},
-                                         {reduce, wgrad, 20, 0, false},     {reduce, wgrad, 7, 30, false}};
+    static const struct listed rows[] = {{broadcast, divide, 20, 30, true, 0}, {broadcast, gemm, 20, 30, false, 0},
+                                         {reduce, wgrad, 20, 30, true, 0},     {reduce, divide, 7, 30, true, 0},
+                                         {reduce, wgrad, 20, 0, false, 0},     {reduce, wgrad, 7, 30, false, 0},
+                                         {reduce, wgrad, 20, 30, true, 1000}};
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
         struct run run;
         struct aorta_verdict verdict;
@@ -745,7 +754,8 @@ static void small_collectives_are_joined(void **state) {
         assert_true((exposed && said_has(exposed, AORTA_FACT_GAIN_OF_ONE)) == rows[row].joins);
         if (rows[row].joins) {
             assert_non_null(strstr(said_advice(exposed), "one flat tensor for many"));
-            const int moves_us = rows[row].stream == 7 ? 4 : 12; /* as launch_next has them */
+            const int lasts_us = rows[row].stream == 7 ? 4 : 12;
+            const int moves_us = rows[row].elements ? 4 * rows[row].elements / 1000 : lasts_us;
             said_near(said_value(exposed, AORTA_FACT_GAIN_OF_ONE), GONE * (LAUNCH_US - moves_us) / 1e3, 0.03);
         }
         end_steps(&run, &verdict);

@@ -184,6 +184,32 @@ static void what_surrounds_a_stall_gives_its_fix(void **state) {
     }
 }
 
+/* The search runs in the forward pass' thread, and the backward pass launches from another:
+ *
+ *   thread 1  |launch| … |launch|[ search_unused_parameters ]
+ *   thread 2                                                  |launch| … |launch|   */
+static void a_search_before_the_backward_pass_is_named(void **state) {
+    (void)state;
+    static const char search[] = "torch.distributed.ddp.reducer::search_unused_parameters";
+    struct sample_kineto sample;
+    struct run run = {0};
+    char args[96];
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < 20; i++) {
+        const double at_us = 1000 + 20 * i + (i >= 10 ? 30000 : 0);
+        if (i == 10) sample_kineto_event(&sample, "cpu_op", search, 1, at_us - 29900, 29800, "");
+        snprintf(args, sizeof args, "\"correlation\": %u", ++sample.correlation);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaLaunchKernel", i < 10 ? 1 : 2, at_us, 2, args);
+        snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"correlation\": %u", sample.correlation);
+        sample_kineto_event(&sample, "kernel", "at::native::add", 7, at_us + 5, 15, args);
+    }
+    sample_kineto_open(&sample, &run.list);
+    const struct aorta_finding *stall = analyze(&run);
+    assert_true(said_has(stall, AORTA_FACT_PAUSE_UNUSED));
+    said_expect(said_advice(stall), "find_unused_parameters=False");
+    end(&run);
+}
+
 /* Stacks of Python say what the host does in a stall of 30 ms, and keep the allocator out of it:
  *
  *   Python  [ train.py(7): step                                              ]
@@ -225,6 +251,7 @@ int main(void) {
         cmocka_unit_test(ranges_within_a_stall_are_named),
         cmocka_unit_test(stalls_are_counted),
         cmocka_unit_test(what_surrounds_a_stall_gives_its_fix),
+        cmocka_unit_test(a_search_before_the_backward_pass_is_named),
         cmocka_unit_test(functions_within_a_stall_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
