@@ -43,6 +43,9 @@ static const char grouped_experts[] =
 static const char process_per_device[] =
     "one process for each GPU: DistributedDataParallel (DDP) with torchrun instead of DataParallel";
 
+static const char during_backward[] =
+    "reduce gradients during the backward pass: DistributedDataParallel (DDP), fully_shard (FSDP2)";
+
 static const char capture_step[] = "capture the step: torch.compile(mode=\"reduce-overhead\") or torch.cuda.graph";
 
 static const struct aorta_advice_row rows[] = {

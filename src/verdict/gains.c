@@ -472,6 +472,18 @@ static void limit_peers(const struct gains *gains) {
     gains->verdict->replay.floor_ms += beyond_ms;
 }
 
+/* Gradients that are reduced after the backward pass could be reduced during it. */
+static void bound_reductions(const struct gains *gains, struct aorta_finding *finding) {
+    const bool exposed = finding->cause == AORTA_CAUSE_EXPOSED_COLLECTIVE;
+    if (!exposed && finding->cause != AORTA_CAUSE_SERIALIZED_STREAMS) return;
+    if (finding->cost_ms < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains)) return;
+    if (2 * fmax(finding->alone_ms, finding->gain_ms) >= finding->cost_ms) return;
+    const double most_ms = fmin(finding->cost_ms, aorta_limit_of_earlier_reductions(gains, finding->collective));
+    if (!(most_ms > finding->gain_ms)) return;
+    aorta_facts_flag(&finding->facts, AORTA_FACT_AFTER_BACKWARD);
+    if (!gains->verdict->ranks_missing) bound(gains, finding, (1 - lost_again(gains, finding->cause)) * most_ms);
+}
+
 /* Without the files of the other ranks, waiting and transfer cannot be separated: all exposed time may disappear. The
  * same applies if compute waits for activations or for data of other ranks, as parts of compute could run meanwhile. */
 static void add_upper_bounds(const struct gains *gains) {
@@ -479,6 +491,7 @@ static void add_upper_bounds(const struct gains *gains) {
     const double step = aorta_verdict_gained_ms(verdict);
     AORTA_EACH (struct aorta_finding, finding, verdict->findings, verdict->finding_count) {
         if (is_upper_bound(verdict, finding)) bound(gains, finding, aorta_finding_shown_ms(finding));
+        bound_reductions(gains, finding);
         const bool less =
             2 * finding->alone_ms < finding->cost_ms ||
             (aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_OF_ONCE) && finding->alone_ms < finding->cost_ms);

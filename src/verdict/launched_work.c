@@ -196,6 +196,35 @@ int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, con
     return (int)parts;
 }
 
+/* ---- gradients are reduced after the backward pass ----
+ *
+ *     launched  forward backward | R R R R | optimizer        each could be reduced during the backward pass
+ *
+ * The backward pass takes at least half of the kernels before the reductions. */
+
+double aorta_limit_of_earlier_reductions(const struct gains *gains, enum aorta_collective kind) {
+    const struct aorta_trace_rank *rank = &gains->analysis->ranks[0];
+    struct aorta_arena scratch = {0};
+    if (!aorta_trace_reduces_gradients(rank, kind)) return 0;
+    const struct aorta_launched_work launched = launched_in_middle(gains->analysis, rank, &scratch);
+    double before_ns = 0, reduced_ns = 0, count = 0;
+    bool in_a_row = true, after = false;
+    for (size_t i = 0; i < launched.count; i++) {
+        const struct aorta_trace_work *work = launched.work[i];
+        const double ns = (double)(work->end_ns - work->start_ns);
+        if (is_reduction(&launched, i, kind)) {
+            in_a_row &= !after;
+            reduced_ns += ns;
+            count++;
+        } else if (work->kind == AORTA_TRACE_KERNEL && !is_pointwise(&launched, i)) {
+            after = count > 0;
+            before_ns += after ? 0 : ns;
+        }
+    }
+    aorta_arena_end(&scratch, gains->verdict->arena);
+    return in_a_row && count > 1 ? fmin(reduced_ns * (1 - 1 / count), before_ns / 2) / 1e6 : 0;
+}
+
 /* ---- the gain of reducing once ---- */
 
 /* The work of a step, and how to find the part of it that only supports reductions. */

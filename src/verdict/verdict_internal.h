@@ -134,6 +134,10 @@ void aorta_bubble_limit(const struct gains *gains, struct aorta_facts *facts);
  * (launched_work.c) */
 double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective kind);
 
+/* The most of a step that reductions could save during the backward pass, ms; 0: they run during it, or the step has at
+ * most one. (launched_work.c) */
+double aorta_limit_of_earlier_reductions(const struct gains *gains, enum aorta_collective kind);
+
 /* Gain per step if parameters are gathered once instead of *times, ms; 0: they are gathered once, or the number is
  * unknown. (launched_work.c) */
 double aorta_gain_of_gathering_once(const struct gains *gains, int *times);

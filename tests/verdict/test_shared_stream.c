@@ -187,6 +187,57 @@ static void the_gain_is_of_the_collective_that_runs_last(void **state) {
     aorta_trace_list_free(&list);
 }
 
+/* Gradients are reduced in a row, on the compute stream or on another for which compute waits:
+ *
+ *   compute  | gemm 0 | gemm 1 | gemm 2 | gemm 3 | AR0 | AR1 | AR2 | AR3 | adam |
+ *
+ * During the backward pass, which takes half of the products at least, all but the last could run. */
+static double add_late_step(struct sample_kineto *sample, const struct program *program, double at, int step,
+                            int rank) {
+    const double begin = at;
+    char name[32];
+    int number = 0;
+    for (int unit = 0; unit < UNITS; unit++) {
+        sample_kineto_event(sample, "cpu_op", "autograd::engine::evaluate_function: MmBackward0", 1,
+                            begin - 880 + 9 * unit, 5, "");
+        sample_kineto_kernel(sample, "sm90_xmma_gemm", STREAM, begin - 876 + 9 * unit, at, GEMM_US, "");
+        at += GEMM_US + 2;
+    }
+    for (int unit = 0; unit < UNITS; unit++) {
+        add_collective_on(sample, program, program->kernel, program->small ? 20 : STREAM, begin - 800 + 9 * unit, at,
+                          step, rank, &number, COMM_US);
+        at += COMM_US + 2;
+    }
+    sample_kineto_kernel(sample, "elementwise_add", STREAM, begin - 700, at, ADAM_US, "");
+    at += ADAM_US + 2;
+    snprintf(name, sizeof name, "ProfilerStep#%d", step);
+    sample_kineto_event(sample, "user_annotation", name, 1, begin - 905, at - begin, "");
+    return at;
+}
+
+static void reductions_after_the_backward_pass(void **state) {
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        struct aorta_trace_list list;
+        struct aorta_trace_analysis analysis;
+        struct aorta_verdict verdict;
+        const struct program program = {.device = A100,
+                                        .kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
+                                        .collective = "allreduce",
+                                        .group = "default_pg",
+                                        .small = own};
+        make_verdict(&program, add_late_step, &list, &analysis, &verdict);
+        const struct aorta_finding *first = &verdict.findings[0];
+        assert_int_equal(first->cause, own ? AORTA_CAUSE_EXPOSED_COLLECTIVE : AORTA_CAUSE_SERIALIZED_STREAMS);
+        assert_true(aorta_facts_has(&first->facts, AORTA_FACT_AFTER_BACKWARD));
+        if (!(fabs(first->at_best_ms * 1e3 - (UNITS - 1) * COMM_US) < 0.02 * COMM_US))
+            fail_msg("%f ms at best", first->at_best_ms);
+        aorta_verdict_free(&verdict);
+        aorta_trace_analysis_free(&analysis);
+        aorta_trace_list_free(&list);
+    }
+}
+
 /* A graph's nodes on two streams, one after the other:
  *
  *   stream 7   | RS0 | gemm 0 |                | RS2 | gemm 2 |                …
@@ -266,6 +317,7 @@ int main(void) {
                                        cmocka_unit_test(reductions_of_gradients_on_the_compute_stream),
                                        cmocka_unit_test(reductions_of_activations),
                                        cmocka_unit_test(nodes_of_a_graph_follow_each_other),
+                                       cmocka_unit_test(reductions_after_the_backward_pass),
                                        cmocka_unit_test(the_gain_is_of_the_collective_that_runs_last)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
