@@ -314,13 +314,15 @@ bool aorta_trace_are_sends(const struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count && !analysis->measured; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         AORTA_EACH (const struct aorta_trace_work, work, rank->work, rank->work_count) {
-            if (!work->named || work->by_name != AORTA_ALL_TO_ALL) continue;
-            const uint32_t name = work->collective == AORTA_TRACE_NONE
-                                      ? AORTA_TRACE_NONE
-                                      : rank->trace->collectives[work->collective].name;
-            const bool known = name != AORTA_TRACE_NONE && strcasestr(aorta_trace_text(rank->trace, name), "all");
-            const char *kernel = aorta_trace_text(rank->trace, work->name);
-            if (known || (!strstr(kernel, "SendRecv") && !strstr(kernel, "userbuffers"))) return false;
+            const uint32_t facts = work->collective;
+            const char *kernel = aorta_trace_text(rank->trace, work->name), *name = "";
+            if (!aorta_trace_is_collective(work) || aorta_trace_collective_kind(rank->trace, work) != AORTA_ALL_TO_ALL)
+                continue;
+            if (facts != AORTA_TRACE_NONE && rank->trace->collectives[facts].name != AORTA_TRACE_NONE)
+                name = aorta_trace_text(rank->trace, rank->trace->collectives[facts].name);
+            const bool sends = strstr(name, "send") || strstr(name, "recv") || strstr(kernel, "SendRecv") ||
+                               strstr(kernel, "userbuffers");
+            if (strcasestr(name, "all") || !sends) return false;
             any = true;
         }
     }

@@ -379,6 +379,16 @@ static void hardware_queues(void **state) {
     aorta_trace_free(t);
 }
 
+/* All kernels of RCCL have one name. */
+static void sends_are_known_by_their_facts(void **state) {
+    (void)state;
+    struct aorta_trace *t =
+        read_event("\"cat\":\"kernel\",\"name\":\"ncclDevKernel_Generic_4\",\"ts\":1,\"dur\":1",
+                   "\"stream\":1,\"correlation\":1,\"Collective name\":\"recv\",\"In msg nelems\":10");
+    assert_int_equal(t->collectives[t->work[0].collective].kind, AORTA_ALL_TO_ALL);
+    aorta_trace_free(t);
+}
+
 static void huge_and_cut_values(void **state) {
     (void)state;
     struct aorta_trace *t = read_event(
@@ -711,6 +721,7 @@ int main(void) {
         cmocka_unit_test(order_and_unknown_fields_do_not_matter),
         cmocka_unit_test(old_layouts),
         cmocka_unit_test(hardware_queues),
+        cmocka_unit_test(sends_are_known_by_their_facts),
         cmocka_unit_test(huge_and_cut_values),
         cmocka_unit_test(odd_work_is_counted),
         cmocka_unit_test(times_that_cannot_be),

@@ -250,8 +250,8 @@ static void put_exchange(struct stage *stage, const char *name, int from, int to
              "\"Collective name\": \"%s\", \"Src Rank\": %d, \"Dst Rank\": %d, \"Group size\": %d, \"In msg nelems\": "
              "1000, \"Out msg nelems\": 1000, \"dtype\": \"Float\"",
              name, from, to, RANKS);
-    sample_kineto_kernel(&stage->sample, "ncclDevKernel_SendRecv", name[0] == 's' ? 8 + (from < to) : 10 + (from < to),
-                         launch, start, end - start, facts);
+    sample_kineto_kernel(&stage->sample, "ncclDevKernel_Generic_4" /* RCCL */,
+                         name[0] == 's' ? 8 + (from < to) : 10 + (from < to), launch, start, end - start, facts);
 }
 
 static void receive(struct stage *stages, struct planned *planned, int from, int to, const struct message *message) {
