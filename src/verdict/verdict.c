@@ -423,8 +423,11 @@ static void mark_launches(const struct aorta_trace_rank *rank, struct aorta_verd
 static void mark_values(struct aorta_verdict *verdict) {
     enum { SEVERAL = 4 }; /* per step */
     const struct aorta_finding *waits = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_SYNC);
-    if (!waits || !aorta_facts_has(&waits->facts, AORTA_FACT_VALUES)) return;
-    if (aorta_facts_find(&waits->facts, AORTA_FACT_CALLER)->value < SEVERAL) return;
+    const struct aorta_fact *caller = waits ? aorta_facts_find(&waits->facts, AORTA_FACT_CALLER) : NULL;
+    if (!caller || caller->value < SEVERAL) return;
+    const bool item =
+        strstr(caller->place.name, "aten::item") || strstr(caller->place.name, "aten::_local_scalar_dense");
+    if (!item && !aorta_facts_has(&waits->facts, AORTA_FACT_VALUES)) return;
     mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_SYNC, AORTA_FACT_MANY_VALUES);
 }
 

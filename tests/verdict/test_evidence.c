@@ -163,6 +163,32 @@ static void searches_of_convolutions_are_named(void **state) {
     }
 }
 
+/* Four values of a step are read, and most waits are known by their operation. */
+static void items_are_values(void **state) {
+    (void)state;
+    for (int values = 2; values <= 4; values += 2) {
+        struct sample_kineto sample;
+        struct run run = {0};
+        struct aorta_verdict verdict;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int i = 0; i < 3; i++) {
+            step_mark(&sample, i, 2000.0 * i + 10, 1990);
+            for (int j = 0; j < values; j++) {
+                const double at = 2000.0 * i + 450 * j + 20;
+                sample_kineto_kernel(&sample, "at::native::gemm", 7, at, at + 10, 300, "");
+                sample_kineto_event(&sample, "cpu_op", "aten::item", 1, at + 5, 330, "");
+                sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, at + 8, 312, "");
+            }
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        said_make(&run.analysis, &verdict);
+        assert_int_equal(said_has(said_finding(&verdict, AORTA_CAUSE_HOST_SYNC), AORTA_FACT_MANY_VALUES), values == 4);
+        aorta_verdict_free(&verdict);
+        end(&run);
+    }
+}
+
 /* Two ranges, as PyProf writes them, each around the same operation, and a third one around a wait of none:
  *
  *   ranges       |{'mod': 1, ...}          |{'mod': 2, ...}          |{'mod': 3, ...}
@@ -1324,6 +1350,7 @@ int main(void) {
         cmocka_unit_test(waits_beyond_the_devices_time_do_not_count),
         cmocka_unit_test(selections_by_masks_are_named),
         cmocka_unit_test(searches_of_convolutions_are_named),
+        cmocka_unit_test(items_are_values),
         cmocka_unit_test(a_place_is_one_row_of_one_line),
         cmocka_unit_test(short_waits_are_not_printed),
         cmocka_unit_test(collectives_are_counted_by_size),
