@@ -157,11 +157,6 @@ struct phrase {
     struct aorta_text *out;
 };
 
-static void put_name(const struct phrase *phrase, const char *name) {
-    char text[512];
-    aorta_text_puts(phrase->out, phrase->whole_names ? name : aorta_name_for_line(name, text, sizeof text));
-}
-
 static const char *per(const struct aorta_verdict *verdict) {
     return verdict->whole ? " in all" : " per step";
 }
@@ -198,12 +193,12 @@ static bool put_place(const struct phrase *phrase, const struct aorta_fact *fact
         if (fact->text) aorta_text_puts(phrase->out, fact->text);
         return fact->text != NULL;
     }
-    const bool range = name && name == place->host && aorta_columns(name) <= AORTA_NAME_COLUMNS;
-    if (name && (range || is_whole(fact->key)))
-        aorta_text_puts(phrase->out, name);
-    else if (name)
-        put_name(phrase, name);
-    return name && *name;
+    if (!name) return false;
+    char text[512];
+    const bool range = name == place->host && aorta_columns(name) <= AORTA_NAME_COLUMNS;
+    const bool whole = range || phrase->whole_names || is_whole(fact->key);
+    aorta_text_puts(phrase->out, whole ? name : aorta_name_for_line(name, text, sizeof text));
+    return *name;
 }
 
 /* "many|one" after a count. */

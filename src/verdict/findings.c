@@ -271,11 +271,6 @@ static void set_caller(const struct aorta_trace_rank *rank, const struct aorta_t
         aorta_facts_flag(&finding->facts, AORTA_FACT_CONVOLUTION_SEARCH);
 }
 
-/* Calls that allocate or free memory belong to another cause. */
-static bool is_of_memory(const struct aorta_trace_rank *rank, const struct aorta_trace_sync_row *row) {
-    return aorta_trace_changes_memory(aorta_trace_text(rank->trace, row->name));
-}
-
 /* Names the calls with the longest total wait, among calls with a known place in the program if there are any. */
 static void find_caller(const struct aorta_trace_rank *rank, struct aorta_finding *finding) {
     static const double MOST = 0.5;
@@ -284,7 +279,7 @@ static void find_caller(const struct aorta_trace_rank *rank, struct aorta_findin
     const bool known = aorta_verdict_find_awaited(rank, &finding->facts);
     AORTA_EACH (const struct aorta_trace_sync_row, one, rank->syncs, rank->sync_count) {
         const bool placed = one->operation != AORTA_TRACE_NONE || one->function != AORTA_TRACE_NONE;
-        if (is_of_memory(rank, one)) continue;
+        if (aorta_trace_changes_memory(aorta_trace_text(rank->trace, one->name))) continue; /* of another cause */
         if (!row) row = one;
         if (!placed && one->range == AORTA_TRACE_NONE) continue;
         set_caller(rank, one, aorta_trace_sync_name(rank->trace, one, name, sizeof name), finding);
@@ -558,11 +553,9 @@ void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struc
     {                                                                                                                  \
         "{operations*operations take|operation takes} {touched#} of {kernels}[{kernels.text}]{kernels.where}"          \
         "[; {kernel_gain#} ms of kernels and {launch_gain} of launches can go]"                                        \
-        "[; {kernel_gain#} ms of kernels and {wait_gain} of waiting for them can go][; {gain_unknown}]"                \
-        "[; {waits_for_host}][{waits_for_host.text}]"                                                                  \
-        "[; {parameter_groups*groups|group} of parameters][; {with_attention}][; {fallback}][; {reorders}][; "         \
-        "{widens}][; "                                                                                                 \
-        "needs {memory} of memory]"                                                                                    \
+        "[; {gain_unknown}][; {waits_for_host}][{waits_for_host.text}]"                                                \
+        "[; {parameter_groups*groups|group} of parameters][; {with_attention}][; {fallback}][; {reorders}]"            \
+        "[; {widens}][; needs {memory} of memory]"                                                                     \
     }
 #define AORTA_REMEDY_WORST                                                                                             \
     { "{operation.name}[ {operation.shape}][, {operation.count}], {operation}" }

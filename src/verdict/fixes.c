@@ -334,8 +334,7 @@ static double gain_of_arguments(const struct gains *gains, double *copies) {
     const struct aorta_trace_rank *rank = &gains->analysis->ranks[0];
     double kernels = 0, small = 0;
     if (!rank->steps || gains->verdict->program != AORTA_PROGRAM_NATIVE) return 0;
-    for (size_t i = 0; i < rank->work_count; i++) {
-        const struct aorta_trace_work *work = &rank->work[i];
+    AORTA_EACH (const struct aorta_trace_work, work, rank->work, rank->work_count) {
         kernels += work->kind == AORTA_TRACE_KERNEL;
         small += is_parameters(rank->trace, work);
     }

@@ -707,10 +707,6 @@ static bool are_kernels(const struct aorta_trace_analysis *analysis) {
     return kernels_ns > copies_ns;
 }
 
-static bool was_measured_on(const char *device) {
-    return device && (strstr(device, "H100") || strstr(device, "H200"));
-}
-
 /* Share of compute in kernels with at least one thread block per multiprocessor. Communication waits for these. */
 static double covering(const struct aorta_trace_rank *rank) {
     const int32_t most = aorta_trace_multiprocessors(rank->trace, rank->device);
@@ -727,7 +723,8 @@ static void find_usual_loss(const struct aorta_trace_analysis *analysis, struct 
     verdict->lost_usually[0] = verdict->lost_usually[1] = NAN;
     if (!isnan(verdict->slowdown.lost_per_ns) || !verdict->roofline_count || !are_kernels(analysis)) return;
     const struct aorta_roofline *roofline = &verdict->rooflines[0];
-    if (!was_measured_on(roofline->peaks.device)) return;
+    const char *device = roofline->peaks.device;
+    if (!device || !(strstr(device, "H100") || strstr(device, "H200"))) return; /* not measured on others */
     double lost_ns[2] = {0}, ns = 0;
     for (int i = 0; i < AORTA_WORK_CLASS_COUNT; i++) {
         ns += (double)roofline->classes[i].ns;

@@ -266,10 +266,10 @@ static void add_relations(const struct aorta_remedy_gains *measured, enum aorta_
     if (!finding->only_after && gain_ns < 0.8 * row->alone_ns) {
         aorta_facts_set(&finding->facts, AORTA_FACT_WAITS_FOR_HOST, 1)->text =
             measured->collectives ? " or a collective" : NULL;
-    } else if (gain_ns > 1.25 * row->alone_ns + 0.01 * measured->step_ns) {
+    } else if (row->gone > 0 && gain_ns > 1.25 * row->alone_ns + 0.01 * measured->step_ns) {
         const double more_ms = (gain_ns - row->alone_ns) / 1e6;
-        set(finding, row->gone > 0 ? AORTA_FACT_LAUNCH_GAIN : AORTA_FACT_WAIT_GAIN, more_ms);
-        if (row->gone > 0) aorta_gains_share(finding, AORTA_CAUSE_HOST_LAUNCH, more_ms);
+        set(finding, AORTA_FACT_LAUNCH_GAIN, more_ms);
+        aorta_gains_share(finding, AORTA_CAUSE_HOST_LAUNCH, more_ms);
     }
 }
 

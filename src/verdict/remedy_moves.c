@@ -232,10 +232,6 @@ void aorta_remedy_weights(struct remedy_model *model) {
 
 /* ---- a cache that grows ---- */
 
-static bool concatenates(const struct leaf *leaf) {
-    return strstr(leaf->kernel, "CatArrayBatchedCopy") != NULL;
-}
-
 /* A copy of rows that takes at least 30% of the time of attention. */
 static bool gathers_cache(const struct leaf *leaf, double attention_ns) {
     static const double OF_ATTENTION = 0.3;
@@ -276,9 +272,10 @@ void aorta_remedy_cache(struct remedy_model *model) {
         size_t found[2], count = 0;
         if (!(attention->kernels_any & AORTA_KERNEL_FUSED_ATTENTION)) continue;
         for (size_t j = i;
-             j-- > 0 && i - j <= REACH && count < 2 && aorta_leaves_together(attention, &model->leaves[j]);)
-            if (concatenates(&model->leaves[j]) && model->leaves[j].ns >= OF_ATTENTION * attention->ns)
-                found[count++] = j;
+             j-- > 0 && i - j <= REACH && count < 2 && aorta_leaves_together(attention, &model->leaves[j]);) {
+            const bool concatenates = strstr(model->leaves[j].kernel, "CatArrayBatchedCopy") != NULL;
+            if (concatenates && model->leaves[j].ns >= OF_ATTENTION * attention->ns) found[count++] = j;
+        }
         if (count < 2) continue;
         const double keys_ns = model->leaves[found[1]].ns, values_ns = model->leaves[found[0]].ns;
         if (fabs(keys_ns - values_ns) > ALIKE * fmax(keys_ns, values_ns)) continue;

@@ -122,11 +122,6 @@ static bool is_fp64(const struct leaf *leaf) {
     return leaf->kernels && leaf->kernels_all & AORTA_KERNEL_FP64;
 }
 
-/* Copies and fills whose names have no type. */
-static bool is_untyped(const struct remedy_model *model, const struct leaf *leaf) {
-    return !model->operations && !leaf->kernels && leaf->kind != LEAF_TRANSFER;
-}
-
 /* Most kernels with a known type compute in fp64. In XLA only products have a known type. */
 static bool is_all_fp64(struct remedy_model *model) {
     static const double NEARLY_ALL = 0.8;
@@ -143,10 +138,10 @@ static bool is_all_fp64(struct remedy_model *model) {
 /* Claims fp64 operations in fp32: half the bytes, and the share `product` of the time of products. */
 static void claim_fp64(struct remedy_model *model, double product) {
     static const double HALF = 0.5;
-    const bool all = is_all_fp64(model), untyped = aorta_trace_framework(model->trace) == AORTA_FRAMEWORK_XLA;
+    const bool all = is_all_fp64(model), xla = aorta_trace_framework(model->trace) == AORTA_FRAMEWORK_XLA;
     AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
-        const bool goes_along = all && (untyped || is_untyped(model, leaf));
-        if (leaf->kind == LEAF_TRANSFER || !(goes_along || is_fp64(leaf))) continue;
+        const bool untyped = xla || (!model->operations && !leaf->kernels); /* names of copies and fills show no type */
+        if (leaf->kind == LEAF_TRANSFER || !((all && untyped) || is_fp64(leaf))) continue;
         const double left = aorta_leaf_multiplies(leaf) ? product : HALF;
         aorta_remedy_claim(model, leaf, fmax(leaf->ns * left, fmin(leaf->ns, SHORTEST_NS)), 0);
     }

@@ -56,15 +56,11 @@ static void mark_runs(struct remedy_model *model, const struct run *runs, size_t
     }
 }
 
-static bool computes(const struct leaf *leaf) {
-    return aorta_leaf_multiplies(leaf) || leaf->kind == LEAF_ATTENTION;
-}
-
 static void unmark_stretches_without_products(struct remedy_model *model) {
     for (size_t i = 0, end; i < model->leaf_count; i = end) {
         bool product = false;
         for (end = i; end < model->leaf_count && model->leaves[end].recomputed; end++)
-            product |= computes(&model->leaves[end]);
+            product |= aorta_leaf_multiplies(&model->leaves[end]) || model->leaves[end].kind == LEAF_ATTENTION;
         for (size_t j = i; j < end; j++) model->leaves[j].recomputed = product;
         end += end == i;
     }

@@ -402,11 +402,6 @@ static double ms_a_step(const struct aorta_roofline *roofline, double ns) {
     return ns / 1e6 / (double)roofline->steps;
 }
 
-static const char *bound_name(enum aorta_bound bound) {
-    static const char *const names[] = {NULL, "arithmetic", "memory"};
-    return names[bound];
-}
-
 /* ---- peaks ---- */
 
 #define AT(member) offsetof(struct aorta_peaks, member)
@@ -498,6 +493,7 @@ static const char *class_reason(const struct aorta_roofline *roofline, const str
 }
 
 static enum aorta_line fill_class(const void *of, size_t index, void *values) {
+    static const char *const bounds[] = {NULL, "arithmetic", "memory"};
     if (index >= AORTA_WORK_CLASS_COUNT) return AORTA_LINE_END;
     const struct aorta_roofline *roofline = of;
     const struct aorta_roofline_class *class = &roofline->classes[index];
@@ -510,7 +506,7 @@ static enum aorta_line fill_class(const void *of, size_t index, void *values) {
                               .tflops = rated ? aorta_roofline_tflops(class) : NAN,
                               .gbytes_per_s = rated ? aorta_roofline_gbytes_per_s(class) : NAN,
                               .share = rated ? aorta_roofline_share(class) : NAN,
-                              .bound = rated ? bound_name(aorta_roofline_bound(class)) : NULL,
+                              .bound = rated ? bounds[aorta_roofline_bound(class)] : NULL,
                               .bound_ms = rated ? ms_a_step(roofline, class->bound_ns) : NAN,
                               .covered = aorta_roofline_covered(class),
                               .reason = class_reason(roofline, class)};
