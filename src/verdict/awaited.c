@@ -79,8 +79,8 @@ static size_t drop_exchange(const struct aorta_launched_work *launched, size_t a
     return end;
 }
 
-static void drop_values(const struct aorta_launched_work *launched, const void *context) {
-    const enum aorta_fact_key fact = *(const enum aorta_fact_key *)context;
+static void drop_values(const struct aorta_launched_work *launched) {
+    const enum aorta_fact_key fact = *(const enum aorta_fact_key *)launched->context;
     for (size_t i = 0; i < launched->count; i++) {
         if (fact == AORTA_FACT_SYNC_NORMS) i = drop_exchange(launched, i);
         if (fact == AORTA_FACT_SELECTS && aorta_launches_named(launched, i, "DeviceSelectSweep"))
@@ -121,8 +121,7 @@ static bool find_turns(const struct aorta_launched_work *launched, size_t first,
 }
 
 /* Products keep their time, but lose their launches. */
-static void drop_turns(const struct aorta_launched_work *launched, const void *context) {
-    (void)context;
+static void drop_turns(const struct aorta_launched_work *launched) {
     static const char *const markers[] = {"DeviceSelectSweep", "indexing_backward"};
     for (size_t k = 0; k < sizeof markers / sizeof *markers; k++)
         for (size_t i = 0, second, last; i < launched->count; i++) {
@@ -163,8 +162,7 @@ static size_t last_value(const struct aorta_launched_work *launched, size_t firs
     return last;
 }
 
-static void drop_all_but_one_value(const struct aorta_launched_work *launched, const void *context) {
-    (void)context;
+static void drop_all_but_one_value(const struct aorta_launched_work *launched) {
     for (size_t i = 0, count; i < launched->count; i++) {
         if (!aorta_trace_is_value(launched->rank->trace, launched->work[i])) continue;
         const size_t last = last_value(launched, i, &count);

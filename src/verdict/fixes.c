@@ -84,8 +84,7 @@ static bool fetches_pages(const struct aorta_trace_rank *rank) {
     return false;
 }
 
-static void drop_faults(const struct aorta_launched_work *launched, const void *context) {
-    (void)context;
+static void drop_faults(const struct aorta_launched_work *launched) {
     for (size_t i = 0; i < launched->count; i++) {
         const struct aorta_trace_work *work = launched->work[i];
         if (work->kind != AORTA_TRACE_KERNEL || work->end_ns <= work->start_ns) continue;
@@ -297,8 +296,7 @@ static void add_coalescing(struct gains *gains) {
     }
 }
 
-static void drop_broadcasts(const struct aorta_launched_work *launched, const void *context) {
-    (void)context;
+static void drop_broadcasts(const struct aorta_launched_work *launched) {
     for (size_t i = 0; i < launched->count; i++)
         if (aorta_launches_collective(launched, i, AORTA_BROADCAST)) aorta_drop_work(launched, i);
 }
@@ -322,8 +320,7 @@ static bool is_parameters(const struct aorta_trace *trace, const struct aorta_tr
            aorta_trace_page_moved(trace, work) == AORTA_COPIED_UNKNOWN;
 }
 
-static void drop_parameters(const struct aorta_launched_work *launched, const void *context) {
-    (void)context;
+static void drop_parameters(const struct aorta_launched_work *launched) {
     for (size_t i = 0; i < launched->count; i++)
         if (is_parameters(launched->rank->trace, launched->work[i])) aorta_drop_work(launched, i);
 }

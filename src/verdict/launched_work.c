@@ -91,7 +91,8 @@ static void drop_of_rank(const struct aorta_trace_rank *rank, aorta_work_dropper
         struct aorta_arena scratch = {0};
         struct aorta_launched_work launched = launched_of(rank, &rank->windows[i], &scratch);
         launched.scales = scales;
-        if (!scratch.failed) drop(&launched, context);
+        launched.context = context;
+        if (!scratch.failed) drop(&launched);
         aorta_arena_end(&scratch, memory);
     }
 }
@@ -296,8 +297,8 @@ static void drop_parts(const struct launched *launched, size_t part) {
     }
 }
 
-static void drop_repeats(const struct aorta_launched_work *all, const void *context) {
-    struct launched launched = *(const struct launched *)context;
+static void drop_repeats(const struct aorta_launched_work *all) {
+    struct launched launched = *(const struct launched *)all->context;
     launched.all = all;
     for (size_t i = 0; i < all->count; i++) launched.reductions += reduces(&launched, i);
     if (!launched.times || launched.reductions < launched.times) return;
@@ -348,8 +349,8 @@ static void drop_copy_out(const struct aorta_launched_work *launched, size_t at)
 }
 
 /* Keeps the gathers of the first pass. */
-static void drop_gathers(const struct aorta_launched_work *launched, const void *context) {
-    const size_t units = *(const size_t *)context;
+static void drop_gathers(const struct aorta_launched_work *launched) {
+    const size_t units = *(const size_t *)launched->context;
     size_t gathers = 0, copies = 0;
     for (size_t i = 0; i < launched->count; i++) {
         if (aorta_launches_named(launched, i, "split_with_sizes_copy_out") && ++copies > units)
@@ -460,8 +461,8 @@ static size_t join(const struct aorta_launched_work *launched, const struct coal
     return gone;
 }
 
-static void drop_joined(const struct aorta_launched_work *launched, const void *context) {
-    (void)join(launched, context, true);
+static void drop_joined(const struct aorta_launched_work *launched) {
+    (void)join(launched, launched->context, true);
 }
 
 /* The time of a small collective without waiting, ns: the best tenth, as far as its bytes need it on a slow network. */

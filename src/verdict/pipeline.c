@@ -229,8 +229,7 @@ void aorta_fill_bubble(struct aorta_fill *fill) {
     fill->finding->rank = -1;
 }
 
-static void end_at_once(const struct aorta_launched_work *launched, const void *context) {
-    (void)context;
+static void end_at_once(const struct aorta_launched_work *launched) {
     for (size_t i = 0; i < launched->count; i++) *aorta_launched_scale(launched, i) = (struct aorta_work_scale){0};
 }
 

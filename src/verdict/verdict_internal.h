@@ -111,8 +111,9 @@ struct aorta_launched_work {
     size_t count;
     uint32_t main_stream; /* stream with more than half of the launches; NONE: none has */
     struct aorta_work_scale *scales;
+    const void *context; /* what a dropper was given */
 };
-typedef void aorta_work_dropper(const struct aorta_launched_work *launched, const void *context);
+typedef void aorta_work_dropper(const struct aorta_launched_work *launched);
 bool aorta_launches_named(const struct aorta_launched_work *launched, size_t at, const char *part);
 bool aorta_launches_copy(const struct aorta_launched_work *launched, size_t at, enum aorta_copied how);
 bool aorta_launches_collective(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind);
