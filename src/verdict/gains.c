@@ -724,7 +724,7 @@ static void find_usual_loss(const struct aorta_trace_analysis *analysis, struct 
     if (!isnan(verdict->slowdown.lost_per_ns) || !verdict->roofline_count || !are_kernels(analysis)) return;
     const struct aorta_roofline *roofline = &verdict->rooflines[0];
     const char *device = roofline->peaks.device;
-    if (!device || !(strstr(device, "H100") || strstr(device, "H200"))) return; /* not measured on others */
+    if (!device || !(strstr(device, "H100") || strstr(device, "H200"))) return; /* `lost` was measured on these */
     double lost_ns[2] = {0}, ns = 0;
     for (int i = 0; i < AORTA_WORK_CLASS_COUNT; i++) {
         ns += (double)roofline->classes[i].ns;

@@ -111,7 +111,7 @@ struct aorta_launched_work {
     size_t count;
     uint32_t main_stream; /* stream with more than half of the launches; NONE: none has */
     struct aorta_work_scale *scales;
-    const void *context; /* what a dropper was given */
+    const void *context; /* for the function that drops work */
 };
 typedef void aorta_work_dropper(const struct aorta_launched_work *launched);
 bool aorta_launches_named(const struct aorta_launched_work *launched, size_t at, const char *part);
