@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -120,6 +121,7 @@ static void test_progress_on_a_dumb_terminal(void **state) {
     assert_true(ours >= 0 && !grantpt(ours) && !unlockpt(ours));
     FILE *stream = fopen(ptsname(ours), "w");
     assert_non_null(stream);
+    assert_int_equal(ioctl(ours, TIOCSWINSZ, &(struct winsize){.ws_row = 24, .ws_col = 80}), 0);
     setenv("TERM", "dumb", 1);
     aorta_progress_begin(&progress, stream, "train", "steps", 24);
     assert_false(progress.terminal);
