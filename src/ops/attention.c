@@ -363,10 +363,10 @@ static struct aorta_gpu_grid scores_grid(const struct aorta_products *shape) {
 AORTA_PLAIN_KERNEL(scores_forward, NULL, aorta_scores_args, scores_grid(&a->shape));
 AORTA_PLAIN_KERNEL(scores_backward, NULL, aorta_scores_args, scores_grid(&a->shape));
 
-static aorta_status check_scores(const char *operation, const struct aorta_products *s, const char *names,
-                                 const void *const *pointers) {
+static aorta_status check_scores(const char *operation, const struct aorta_products *s,
+                                 struct aorta_pointers pointers) {
     if (!s->transpose_a && s->transpose_b && !s->accumulate && s->ldc == s->n && s->c_batch == s->m * s->n)
-        return aorta_check_pointers(operation, names, pointers);
+        return aorta_check_pointers(operation, pointers);
     return AORTA_ERROR(AORTA_INTERNAL, "%s: products must be a·bᵀ, their rows and matrices side by side", operation);
 }
 

@@ -33,22 +33,24 @@ aorta_status aorta_check_sizes(const char *operation, const struct aorta_named_s
     return NULL;
 }
 
-/* "a->x, a->y": a name after each comma, from its last arrow on. */
-aorta_status aorta_check_pointers(const char *operation, const char *names, const void *const *pointers) {
-    for (; *names; pointers++) {
-        const size_t length = strcspn(names, ",");
-        const char *arrow = memrchr(names, '>', length), *name = arrow ? arrow + 1 : names;
-        if (!*pointers)
-            return AORTA_ERROR(AORTA_INTERNAL, "%s: %.*s is NULL", operation, (int)(names + length - name), name);
-        names += length + strspn(names + length, ", ");
-    }
+/* Names the pointer at `place`: "x" of "a->x". */
+static aorta_status is_null(const char *operation, const char *names, size_t place) {
+    for (; place > 0; place--) names += strcspn(names, ",") + strlen(", ");
+    const size_t length = strcspn(names, ",");
+    const char *arrow = memrchr(names, '>', length), *name = arrow ? arrow + 1 : names;
+    return AORTA_ERROR(AORTA_INTERNAL, "%s: %.*s is NULL", operation, (int)(names + length - name), name);
+}
+
+aorta_status aorta_check_pointers(const char *operation, struct aorta_pointers pointers) {
+    for (size_t i = 0; i < pointers.count; i++)
+        if (!pointers.items[i]) return is_null(operation, pointers.names, i);
     return NULL;
 }
 
 aorta_status aorta_ops_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, int64_t count,
-                              const void *args, size_t bytes, const char *names, const void *const *pointers) {
+                              const void *args, size_t bytes, struct aorta_pointers pointers) {
     if (count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(kernel->name, names, pointers));
+    AORTA_TRY(aorta_check_pointers(kernel->name, pointers));
     return aorta_launch(stream, kernel, args, bytes);
 }
 

@@ -127,13 +127,21 @@ struct aorta_named_size {
 #define AORTA_SIZES(...) ((const struct aorta_named_size[]){__VA_ARGS__, {0}})
 AORTA_MUST_USE aorta_status aorta_check_sizes(const char *operation, const struct aorta_named_size *sizes);
 
-/* Several pointers at once, which messages name by their last word: aorta_check_pointers(operation,
- * AORTA_POINTERS(a->x, a->y)). */
-#define AORTA_POINTERS(...) #__VA_ARGS__, ((const void *const[]){__VA_ARGS__})
-AORTA_MUST_USE aorta_status aorta_check_pointers(const char *operation, const char *names, const void *const *pointers);
+/* Pointers that must not be NULL, for messages with their names: AORTA_POINTERS(a->x, a->y). Arguments have no commas.
+ */
+struct aorta_pointers {
+    const char *names; /* "a->x, a->y" */
+    const void *const *items;
+    size_t count;
+};
+#define AORTA_POINTER_LIST(...) ((const void *const[]){__VA_ARGS__})
+#define AORTA_POINTERS(...)                                                                                            \
+    ((struct aorta_pointers){#__VA_ARGS__, AORTA_POINTER_LIST(__VA_ARGS__),                                            \
+                             sizeof AORTA_POINTER_LIST(__VA_ARGS__) / sizeof(void *)})
+AORTA_MUST_USE aorta_status aorta_check_pointers(const char *operation, struct aorta_pointers pointers);
 /* Checks the pointers, then aorta_launch. `count` 0: there is nothing to do, and pointers may be NULL. */
 AORTA_MUST_USE aorta_status aorta_ops_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel,
-                                             int64_t count, const void *args, size_t bytes, const char *names,
-                                             const void *const *pointers);
+                                             int64_t count, const void *args, size_t bytes,
+                                             struct aorta_pointers pointers);
 
 #endif
