@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 /* Width of the stream's terminal, between 60 and 200 columns. 0 if it is no terminal; then nothing is cut. Open MPI
- * gives ranks a pseudo-terminal without a size, whose output may go to a file: aorta launch sets AORTA_COLUMNS if its
- * own output is a terminal. */
+ * gives ranks a pseudo-terminal without a size, whose output may go to a file: aorta launch sets AORTA_COLUMNS to
+ * the width of its own. */
 #define AORTA_COLUMNS "AORTA_COLUMNS"
 int aorta_terminal_width(FILE *stream);
 bool aorta_terminal_takes_escapes(FILE *stream); /* it is a terminal, and TERM does not call it dumb */

@@ -64,8 +64,8 @@ static void write_files(struct aorta_trace_windows *windows, const struct aorta_
         report(windows, aorta_file_replace(windows->options.prometheus, said->gauges.data, said->gauges.length));
 }
 
-/* Prints the whole verdict for the first window and after a change, else only its headline. Quiet: the headline, and
- * nothing else. */
+/* Prints the whole verdict for the first window and after a change, else only its headline. Quiet: no more than
+ * headlines, of the first window and of changes. */
 static void print(const struct aorta_trace_windows *windows, const struct aorta_live_window *window,
                   const struct aorta_live_said *said) {
     struct aorta_text text = {0};

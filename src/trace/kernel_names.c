@@ -197,14 +197,10 @@ static bool find_operation(const char *text, size_t length, enum aorta_collectiv
 }
 
 bool aorta_collective_in(const char *text, enum aorta_collective *kind) {
-    static const char *const exchanges[] = {"send", "recv", "isend",
-                                            "irecv"}; /* of PyTorch; RCCL's kernel has no name */
-    for (size_t i = 0; i < sizeof exchanges / sizeof *exchanges; i++) {
-        if (strcmp(text, exchanges[i]) != 0) continue;
-        *kind = AORTA_ALL_TO_ALL;
-        return true;
-    }
-    return find_operation(text, strlen(text), kind);
+    static const char *const exchanges[] = {"send", "recv", "isend", "irecv"}; /* PyTorch's */
+    const bool is_exchange = aorta_is_one_of(text, exchanges, sizeof exchanges / sizeof *exchanges);
+    if (is_exchange) *kind = AORTA_ALL_TO_ALL;
+    return is_exchange || find_operation(text, strlen(text), kind);
 }
 
 /* ---- patterns of the user ---- */

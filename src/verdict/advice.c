@@ -45,6 +45,8 @@ static const char process_per_device[] =
 
 static const char during_backward[] =
     "reduce gradients during the backward pass: DistributedDataParallel (DDP), fully_shard (FSDP2)";
+static const char in_hooks[] =
+    "or by hand: register_post_accumulate_grad_hook with all_reduce(async_op=True), wait before the optimizer";
 
 static const char capture_step[] = "capture the step: torch.compile(mode=\"reduce-overhead\") or torch.cuda.graph";
 

@@ -465,7 +465,8 @@ static void drop_joined(const struct aorta_launched_work *launched) {
     (void)join(launched, launched->context, true);
 }
 
-/* The time of a small collective without waiting, ns: the best tenth, as far as its bytes need it on a slow network. */
+/* The time of a small collective without waiting, ns: that of the best tenth, at most what its bytes need at 8 Gbit/s.
+ */
 static int64_t transfer_of(const struct aorta_launched_work *launched, const struct coalescing *what,
                            struct aorta_arena *memory) {
     int64_t *times_ns = aorta_arena_raw(memory, (launched->count + 1) * sizeof *times_ns);
@@ -473,7 +474,7 @@ static int64_t transfer_of(const struct aorta_launched_work *launched, const str
     for (size_t i = 0; times_ns && i < launched->count; i++)
         if (is_of_kind(launched, i, what) && is_small(launched, i)) {
             const int64_t ns = launched->work[i]->end_ns - launched->work[i]->start_ns, bytes = bytes_of(launched, i);
-            times_ns[count++] = bytes >= 0 && bytes < ns ? bytes : ns; /* a byte per ns: 8 Gbit/s */
+            times_ns[count++] = bytes >= 0 && bytes < ns ? bytes : ns; /* a byte per ns */
         }
     aorta_sort_int64(times_ns, count);
     return count ? times_ns[count / 10] : 0;
