@@ -1,5 +1,5 @@
-/* Products and convolutions: cheaper arithmetic, rows that begin at multiples of 16 bytes, and fewer,
- * larger products. */
+/* Products and convolutions: cheaper arithmetic, rows that begin at multiples of 16 bytes, blocks that fill the card,
+ * and fewer, larger products. */
 #include "verdict/remedy_internal.h"
 
 #include <math.h>
@@ -386,6 +386,45 @@ void aorta_remedy_alignment(struct remedy_model *model) {
             continue;
         }
         aorta_remedy_claim(model, leaf, aorta_remedy_least(model, leaf->flops, leaf->math, leaf->bytes), 0);
+    }
+}
+
+/* ---- the last wave ---- */
+
+/* Reads the tile from a kernel's name ("192x128"). */
+static bool tile_of(const char *name, double tile[2]) {
+    enum { LEAST = 16, MOST = 512 };
+    for (const char *at = name; (at = strchr(at, 'x')) != NULL; at++) {
+        const char *first = at;
+        while (first > name && first[-1] >= '0' && first[-1] <= '9') first--;
+        tile[0] = strtod(first, NULL);
+        tile[1] = at[1] >= '0' && at[1] <= '9' ? (double)strtol(at + 1, NULL, 10) : 0;
+        if (first < at && tile[0] >= LEAST && tile[0] <= MOST && tile[1] >= LEAST && tile[1] <= MOST) return true;
+    }
+    return false;
+}
+
+/* Counts tiles of the product, as a block of the grid may compute several tiles. Rows and columns are swapped, as
+ * libraries are column-major. */
+static bool tiles_of(const struct leaf *leaf, double *tiles) {
+    const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, 1);
+    double tile[2];
+    if (!a || !b || leaf->kernels != 1 || !tile_of(leaf->kernel, tile)) return false;
+    *tiles = ceil((double)b->size[b->rank - 1] / tile[0]) * ceil((double)a->size[a->rank - 2] / tile[1]);
+    for (int i = 0; i < a->rank - 2; i++) *tiles *= (double)a->size[i];
+    return true;
+}
+
+void aorta_remedy_waves(struct remedy_model *model) {
+    const double units = aorta_trace_multiprocessors(model->trace, model->rank->device);
+    double tiles;
+    if (units <= 0) return;
+    AORTA_EACH (const struct leaf, leaf, model->leaves, model->leaf_count) {
+        if (leaf->kind != LEAF_PRODUCT || !(leaf->flops > LARGE_FLOPS) || !tiles_of(leaf, &tiles)) continue;
+        const double waves = tiles / units, filled = waves / ceil(waves);
+        if (waves > 4 || filled > 0.8) continue;
+        aorta_remedy_claim(model, leaf,
+                           fmax(leaf->ns * filled, aorta_remedy_least(model, leaf->flops, leaf->math, leaf->bytes)), 0);
     }
 }
 

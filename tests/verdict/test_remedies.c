@@ -299,6 +299,15 @@ static const struct op alone[] = {POINTWISE("mul")};
 static const struct op slow_dropout[] = {DROP(2000)};
 static const struct op quick_dropout[] = {DROP(150)};
 
+/* 1024 rows in tiles of 128, columns in tiles of 192: 22 × 8 of 132 are 1.3 waves; 16 × 8 in tiles of 256 fill one. */
+#define TILED(columns, tile, us)                                                                                       \
+    {                                                                                                                  \
+        "aten::mm", "[[1024, 8192], [8192, " #columns "]]", TWO(BF16), "[[8192, 1], [" #columns ", 1]]",               \
+            "nvjet_sm90_tst_" tile "_64x5_1x2_h_bz_coopB_NNT", us, NULL, 0                                             \
+    }
+static const struct op two_waves[] = {TILED(4160, "192x128", 200)};
+static const struct op one_wave[] = {TILED(4096, "256x128", 110)};
+
 static const struct op slow_product[] = {HALF,
                                          HALF,
                                          HALF,
@@ -333,6 +342,7 @@ static const struct pair {
     PAIR("small_kernels=batching", looped, thrice),
     PAIR("fusion", chain, alone),
     PAIR("library=indexing", slow_dropout, quick_dropout),
+    PAIR("small_kernels=waves", two_waves, one_wave),
     PAIR("library=slow", slow_product, half_product),
 };
 
